@@ -1,0 +1,68 @@
+#pragma once
+
+// Files: whole reads, atomic writes, private temporary folders, file descriptors with an owner.
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace hone {
+
+/// Closes its descriptor. Move-only.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { Reset(); }
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+  void Reset();
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// The file's bytes. kNotFound, kPermissionDenied, or kResourceExhausted when larger than `limit_bytes`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes = int64_t{1} << 32);
+
+/// Writes beside `path`, syncs, renames over it: readers see the old file or the new one, also after a kill or with a
+/// full disk (kResourceExhausted).
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes);
+
+absl::Status MakeFolders(const std::string& path);
+bool FileExists(const std::string& path);
+absl::Status RemoveTree(const std::string& path);
+
+/// A new folder below $TMPDIR (or /tmp), removed with its contents at the end of its life.
+class TempFolder {
+ public:
+  static absl::StatusOr<TempFolder> Create(absl::string_view prefix);
+  ~TempFolder();
+  TempFolder(TempFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TempFolder& operator=(TempFolder&&) noexcept;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TempFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+/// The folder of the running program, for finding its neighbours (hone-verifier beside hone).
+std::string ProgramFolder();
+
+/// Status for errno: `what` says what was tried and on which path.
+absl::Status ErrnoStatus(int error, absl::string_view what);
+
+}  // namespace hone

@@ -1,0 +1,58 @@
+#pragma once
+
+// The journal of groups: JSON Lines in zstd frames, one frame an append, so that a file cut anywhere loads up to the
+// cut. Nothing recorded is ever rewritten. The schema (docs/journal.md) is versioned by the first line of each file:
+//   {"hone_journal": 1}
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/episode.h"
+
+namespace hone {
+
+inline constexpr int kJournalSchema = 1;
+
+/// A JSON object, one line, without the newline; and back. kInvalidArgument names the field.
+std::string GroupToJson(const Group& group);
+absl::StatusOr<Group> GroupFromJson(absl::string_view line);
+std::string VerdictToJson(const Verdict& verdict, int indent = -1);
+absl::StatusOr<Verdict> VerdictFromJson(absl::string_view json);
+
+/// Appends whole frames; a failed append (disk full) leaves the file readable up to the previous one and says so.
+class JournalWriter {
+ public:
+  /// Opens for appending, creating the file with its header. A cut frame at the end is dropped first.
+  static absl::StatusOr<std::unique_ptr<JournalWriter>> Open(const std::string& path);
+  ~JournalWriter();
+
+  absl::Status Append(const Group& group);
+  /// To disk: call before training on what was appended.
+  absl::Status Sync();
+
+ private:
+  JournalWriter() = default;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct JournalReadResult {
+  int64_t groups = 0;
+  bool cut = false;         // the file ended inside a record; what came before was delivered
+  std::string warning;      // says where, when cut
+};
+
+/// Calls `visit` for each group in order, in constant memory. Also reads plain .jsonl. Stops at the first error of `visit`.
+/// kInvalidArgument: not a journal, or of a newer schema. kDataLoss: corrupt in the middle.
+absl::StatusOr<JournalReadResult> ReadJournal(const std::string& path,
+                                              const std::function<absl::Status(const Group&)>& visit);
+/// The lines themselves, for readers that need few fields (the lab).
+absl::StatusOr<JournalReadResult> ReadJournalLines(const std::string& path,
+                                                   const std::function<absl::Status(absl::string_view)>& visit);
+
+}  // namespace hone

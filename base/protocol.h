@@ -1,0 +1,47 @@
+#pragma once
+
+// How a candidate is checked and timed. The id stands in every verdict: figures of different protocols never mix.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace hone {
+
+/// What a speedup is relative to.
+enum class Baseline {
+  kEager,    // the PyTorch reference as it is
+  kCompile,  // torch.compile of the reference
+  kGraph,    // a CUDA graph of the eager reference
+  kScalar,   // the task's own scalar native kernel (CPU backend, quickstart)
+};
+
+struct Protocol {
+  std::string id = "hone-v1";
+  int check_sets_per_shape = 2;       // checked calls on each shape variant and value profile
+  bool check_variants = true;         // the task's hidden shapes besides the timed one
+  bool check_profiles = true;         // the task's extra value profiles
+  std::vector<Baseline> baselines = {Baseline::kEager};  // the first is the one `speedup` refers to; empty: not timed
+  int min_rounds = 7;                 // paired rounds before the interval may stop the timing
+  int max_rounds = 61;
+  double target_half_width = 0.01;    // stop when the 95 % interval's half width / median is below
+  double max_overhead = 0.005;        // share of a round that messages may take; sets the calls per round
+  int64_t rotate_bytes = 0;           // inputs+outputs of one round; 0: twice the device's cache
+  int64_t build_timeout_ms = 120'000;
+  int64_t run_timeout_ms = 60'000;    // the whole of checking and timing on the lane
+  bool keep_samples = false;          // all paired samples in the verdict
+  friend bool operator==(const Protocol&, const Protocol&) = default;
+};
+
+/// The protocols that ship: "hone-v1", "kernelbench-v0.1", and "quick" (hone-v1's rules with fewer rounds and a
+/// looser stop, for training on the CPU backend). kNotFound names those that exist.
+absl::StatusOr<Protocol> ProtocolById(absl::string_view id);
+
+absl::string_view Name(Baseline baseline);
+std::optional<Baseline> ParseBaseline(absl::string_view name);
+
+}  // namespace hone

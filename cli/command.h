@@ -1,0 +1,27 @@
+#pragma once
+
+// The commands of `hone`. Each lives in its own file, adds one subcommand and runs when it was chosen.
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace hone::cli {
+
+/// What every command returns to the shell.
+enum ExitCode {
+  kDone = 0,
+  kOurFault = 1,      // hone or the machine failed
+  kUsersInput = 2,    // an argument, a config, a task or a file is unusable
+  kAskedForFailed = 3 // finished, but the thing asked about failed (a wrong kernel under `hone verify`)
+};
+
+/// What the chosen subcommand will do once the command line is parsed.
+using Action = std::function<int()>;
+
+// Each adds its subcommand to `app` and sets `action` in its callback.
+void AddVerify(CLI::App& app, Action& action);
+
+}  // namespace hone::cli

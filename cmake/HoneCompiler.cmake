@@ -1,0 +1,29 @@
+# Warnings, caches and sanitizers, the same for every target.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(HONE_CCACHE ccache)
+if(HONE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HONE_CCACHE})
+  # Precompiled headers are only cached when ccache is told that their time stamps do not matter.
+  set(ENV{CCACHE_SLOPPINESS} "pch_defines,time_macros,include_file_mtime,include_file_ctime")
+endif()
+
+add_library(hone_flags INTERFACE)
+target_compile_options(hone_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+target_include_directories(hone_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+
+if(HONE_SANITIZER)
+  target_compile_options(hone_flags INTERFACE -fsanitize=${HONE_SANITIZER} -fno-omit-frame-pointer -g)
+  target_link_options(hone_flags INTERFACE -fsanitize=${HONE_SANITIZER})
+endif()
+
+find_program(HONE_LD NAMES ld.lld ld.gold)
+if(HONE_LD MATCHES "lld")
+  add_link_options(-fuse-ld=lld)
+elseif(HONE_LD MATCHES "gold")
+  add_link_options(-fuse-ld=gold)
+endif()

@@ -1,0 +1,32 @@
+# Finds what hone links. Torch comes last: its package changes flags that others read.
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(prometheus-cpp REQUIRED)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
+find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+find_program(HONE_PROTOC protoc REQUIRED)
+find_program(HONE_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
+
+# gRPC, protobuf and Abseil: all shared or all static, never mixed (two copies of gRPC's globals end the process).
+add_library(hone_rpc INTERFACE)
+if(HONE_STATIC_RPC)
+  include(HoneStaticRpc)
+else()
+  find_package(gRPC CONFIG REQUIRED)
+  target_link_libraries(hone_rpc INTERFACE gRPC::grpc++ gRPC::grpc++_reflection protobuf::libprotobuf)
+endif()
+
+if(HONE_WITH_TORCH)
+  include(HoneTorch)
+endif()

@@ -1,0 +1,75 @@
+# The helpers that give every folder the same five-line build file.
+
+# hone_library(NAME SRCS a.cc ... [DEPS x ...] [TORCH])
+# A static library. TORCH: its sources see torch's headers, through a shared precompiled header.
+function(hone_library name)
+  cmake_parse_arguments(arg "TORCH" "" "SRCS;DEPS" ${ARGN})
+  if(arg_SRCS)
+    add_library(${name} STATIC ${arg_SRCS})
+    set(scope PUBLIC)
+  else()
+    add_library(${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_link_libraries(${name} ${scope} hone_flags ${arg_DEPS})
+  if(arg_TORCH)
+    hone_use_torch(${name})
+  endif()
+endfunction()
+
+# hone_program(NAME SRCS a.cc ... [DEPS x ...] [TORCH]): an executable in bin/, installed.
+function(hone_program name)
+  cmake_parse_arguments(arg "TORCH" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  target_link_libraries(${name} PRIVATE hone_flags ${arg_DEPS})
+  if(arg_TORCH)
+    hone_use_torch(${name})
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+endfunction()
+
+# hone_test(NAME SRCS a.cc ... [DEPS x ...] [TORCH] [LABELS l ...] [TIMEOUT_S n])
+# One Catch2 program, one CTest entry. Tests live under tests/, which mirrors the tree.
+function(hone_test name)
+  cmake_parse_arguments(arg "TORCH" "TIMEOUT_S" "SRCS;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  target_link_libraries(${name} PRIVATE hone_flags hone_test_support Catch2::Catch2WithMain ${arg_DEPS})
+  if(arg_TORCH)
+    hone_use_torch(${name})
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT arg_TIMEOUT_S)
+    set(arg_TIMEOUT_S 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT_S} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 4
+    ENVIRONMENT "HONE_TEST_BIN=${CMAKE_BINARY_DIR}/bin;HONE_PYTHON=${HONE_PYTHON}")
+endfunction()
+
+# Gives a target libtorch and the precompiled <torch/torch.h> of the build.
+function(hone_use_torch name)
+  target_link_libraries(${name} PRIVATE hone_torch)
+  if(TARGET hone_torch_pch)
+    target_precompile_headers(${name} REUSE_FROM hone_torch_pch)
+    target_compile_options(${name} PRIVATE -Winvalid-pch)
+  endif()
+endfunction()
+
+# hone_proto(NAME PROTOS a.proto ...): messages and gRPC stubs, once per file, shared by all.
+function(hone_proto name)
+  cmake_parse_arguments(arg "" "" "PROTOS" ${ARGN})
+  set(generated)
+  foreach(proto ${arg_PROTOS})
+    string(REGEX REPLACE "\\.proto$" "" stem ${proto})
+    set(outputs ${CMAKE_CURRENT_BINARY_DIR}/${stem}.pb.cc ${CMAKE_CURRENT_BINARY_DIR}/${stem}.pb.h
+                ${CMAKE_CURRENT_BINARY_DIR}/${stem}.grpc.pb.cc ${CMAKE_CURRENT_BINARY_DIR}/${stem}.grpc.pb.h)
+    add_custom_command(OUTPUT ${outputs}
+      COMMAND ${HONE_PROTOC} -I ${CMAKE_CURRENT_SOURCE_DIR} --cpp_out=${CMAKE_CURRENT_BINARY_DIR}
+              --grpc_out=${CMAKE_CURRENT_BINARY_DIR} --plugin=protoc-gen-grpc=${HONE_GRPC_PLUGIN} ${proto}
+      WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} DEPENDS ${proto} VERBATIM)
+    list(APPEND generated ${outputs})
+  endforeach()
+  add_library(${name} STATIC ${generated})
+  target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
+  target_link_libraries(${name} PUBLIC hone_rpc)
+endfunction()

@@ -1,0 +1,49 @@
+#pragma once
+
+// The verifier as its users see it: domain structs in, verdicts out, gRPC hidden.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/signature.h"
+#include "base/verdict.h"
+#include "base/verify_request.h"
+
+namespace hone::verifier {
+
+struct ClientOptions {
+  std::vector<std::string> endpoints;          // "host:port" or "unix:/path"; load is spread over them
+  absl::Duration deadline = absl::Minutes(10); // of one verdict, queueing included
+  int max_attempts = 5;                        // on kUnavailable only, with back-off
+  int max_in_flight = 256;                     // of VerifyAll
+};
+
+/// Thread-safe.
+class Client {
+ public:
+  /// Connects lazily. kInvalidArgument: no endpoint.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
+  virtual ~Client() = default;
+
+  /// A failing candidate is a verdict; a Status is ours: kUnavailable, kDeadlineExceeded, kInvalidArgument (the task
+  /// itself is unusable: names file, line and reason).
+  virtual absl::StatusOr<Verdict> Verify(const VerifyRequest& request) = 0;
+
+  /// Verifies all over one stream; `on_verdict` is called from one thread in order of completion, with the request's
+  /// index. A request that fails on our side gets a verdict of status kInfra with the reason.
+  virtual absl::Status VerifyAll(absl::Span<const VerifyRequest> requests,
+                                 const std::function<void(size_t index, const Verdict& verdict)>& on_verdict) = 0;
+
+  /// The typed entry point of a task's native candidates, by tracing its reference.
+  virtual absl::StatusOr<Signature> DescribeTask(const Task& task) = 0;
+
+  virtual absl::StatusOr<Capabilities> GetCapabilities() = 0;
+};
+
+}  // namespace hone::verifier

@@ -1,0 +1,52 @@
+#pragma once
+
+// A lane owns one device and judges one candidate at a time on it.
+//
+//   judge             this process: inputs, outputs, expected values, comparison, clock, verdict. Trusted, C++.
+//   reference worker  a child: Python with torch, runs the task's reference. Trusted.
+//   candidate runner  a child in the sandbox: loads the artefact, runs it on buffers it is handed. Untrusted.
+//
+// The service talks to a lane through LaneProcess (lane_process.h), which runs this class in a child process: a judge
+// that dies costs one retry, never the queue.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/protocol.h"
+#include "base/signature.h"
+#include "base/task.h"
+#include "base/verdict.h"
+#include "verifier/build/builder.h"
+
+namespace hone::verifier {
+
+struct LaneOptions {
+  std::string device = "cpu:0";     // backend and index
+  std::string python;               // interpreter with torch
+  std::string sandbox = "auto";     // "auto", "bubblewrap", or "none" (loud, in every verdict)
+  int cpu_core = -1;                // CPU device: the core runner and references are pinned to; -1: any
+};
+
+struct LaneJob {
+  Task task;
+  Signature signature;
+  BuildResult build;                // kOk, with artefacts
+  BuildResult scalar_build;         // of task.scalar_baseline when the protocol asks for Baseline::kScalar
+  Protocol protocol;
+};
+
+class Lane {
+ public:
+  static absl::StatusOr<std::unique_ptr<Lane>> Create(const LaneOptions& options);
+  virtual ~Lane() = default;
+
+  /// Checks and times. A Status is ours (reference worker gone, device lost): the caller retries elsewhere.
+  /// kInvalidArgument: the task itself is unusable (its module raises, returns non-tensors).
+  virtual absl::StatusOr<Verdict> Judge(const LaneJob& job) = 0;
+
+  /// Traces a task's reference. kInvalidArgument as above, with the line of the module.
+  virtual absl::StatusOr<Signature> Describe(const Task& task) = 0;
+};
+
+}  // namespace hone::verifier
