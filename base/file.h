@@ -2,6 +2,7 @@
 
 // Files: whole reads, atomic writes, private temporary folders, file descriptors with an owner.
 
+#include <cstdint>
 #include <string>
 #include <utility>
 

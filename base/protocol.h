@@ -17,7 +17,13 @@ enum class Baseline {
   kEager,    // the PyTorch reference as it is
   kCompile,  // torch.compile of the reference
   kGraph,    // a CUDA graph of the eager reference
-  kScalar,   // the task's own scalar native kernel (CPU backend, quickstart)
+  kScalar,   // the task's own scalar native kernel (CPU backend, quickstart); left out for a task that has none
+};
+
+/// How the paired rounds become one speedup.
+enum class SpeedupStatistic {
+  kMedianOfRatios,  // median of baseline / candidate over paired rounds
+  kRatioOfMeans,    // mean baseline time / mean candidate time, as KernelBench reports it
 };
 
 struct Protocol {
@@ -26,6 +32,7 @@ struct Protocol {
   bool check_variants = true;         // the task's hidden shapes besides the timed one
   bool check_profiles = true;         // the task's extra value profiles
   std::vector<Baseline> baselines = {Baseline::kEager};  // the first is the one `speedup` refers to; empty: not timed
+  SpeedupStatistic statistic = SpeedupStatistic::kMedianOfRatios;
   int min_rounds = 7;                 // paired rounds before the interval may stop the timing
   int max_rounds = 61;
   double target_half_width = 0.01;    // stop when the 95 % interval's half width / median is below
@@ -37,9 +44,15 @@ struct Protocol {
   friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
-/// The protocols that ship: "hone-v1", "kernelbench-v0.1", and "quick" (hone-v1's rules with fewer rounds and a
-/// looser stop, for training on the CPU backend). kNotFound names those that exist.
+/// The protocols that ship; kNotFound names those that exist.
+///   hone-v1           the defaults above.
+///   kernelbench-v0.1  5 checked calls at the task's own shape and values, 100 timed rounds, ratio of means. Checked and
+///                     timed calls stay those of hone: secret seeds, fresh inputs, every timed call compared.
+///   quick             hone-v1's checks with fewer rounds and a looser stop, against the scalar baseline first, for
+///                     training on the CPU backend.
 absl::StatusOr<Protocol> ProtocolById(absl::string_view id);
+
+std::vector<std::string> ProtocolIds();
 
 absl::string_view Name(Baseline baseline);
 std::optional<Baseline> ParseBaseline(absl::string_view name);

@@ -1,0 +1,167 @@
+#include "base/file.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace hone {
+namespace {
+
+constexpr size_t kReadBytes = 1 << 16;
+
+absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, absl::StrCat("writing ", path));
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncFolder(const std::string& folder) {
+  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return ErrnoStatus(errno, absl::StrCat("opening folder ", folder));
+  // Some file systems cannot sync a folder; the rename itself has happened.
+  if (fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus(errno, absl::StrCat("syncing folder ", folder));
+  return absl::OkStatus();
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+/// A new file beside `path`, on the same file system so that it can be renamed over it.
+absl::StatusOr<UniqueFd> CreateBeside(const std::string& path, std::string& temporary) {
+  static std::atomic<uint64_t> counter{0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    temporary = absl::StrCat(path, ".", getpid(), "-", counter.fetch_add(1), ".tmp");
+    UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (fd) return fd;
+    if (errno != EEXIST) return ErrnoStatus(errno, absl::StrCat("creating ", temporary));
+  }
+  return ErrnoStatus(EEXIST, absl::StrCat("creating ", temporary));
+}
+
+absl::Status WriteAndRename(UniqueFd fd, const std::string& temporary, const std::string& path,
+                            absl::string_view bytes) {
+  HONE_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, path));
+  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, absl::StrCat("syncing ", path));
+  if (close(fd.Release()) != 0) return ErrnoStatus(errno, absl::StrCat("closing ", path));
+  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("replacing ", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void UniqueFd::Reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+absl::Status ErrnoStatus(int error, absl::string_view what) {
+  const std::string message = absl::StrCat(what, ": ", std::generic_category().message(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return absl::ResourceExhaustedError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::Status(absl::ErrnoToStatusCode(error), message);
+  }
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_bytes) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return ErrnoStatus(errno, absl::StrCat("opening ", path));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("reading ", path));
+  if (S_ISDIR(info.st_mode)) return ErrnoStatus(EISDIR, absl::StrCat("reading ", path));
+  std::string bytes;
+  if (info.st_size > 0 && info.st_size <= limit_bytes) bytes.reserve(static_cast<size_t>(info.st_size));
+  std::array<char, kReadBytes> buffer;
+  while (true) {
+    const ssize_t got = read(fd.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, absl::StrCat("reading ", path));
+    if (got == 0) return bytes;
+    if (static_cast<int64_t>(bytes.size()) + got > limit_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(path, " is larger than ", limit_bytes, " bytes"));
+    }
+    bytes.append(buffer.data(), static_cast<size_t>(got));
+  }
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes) {
+  std::string temporary;
+  HONE_ASSIGN_OR_RETURN(UniqueFd fd, CreateBeside(path, temporary));
+  absl::Status written = WriteAndRename(std::move(fd), temporary, path, bytes);
+  if (!written.ok()) {
+    unlink(temporary.c_str());
+    return written;
+  }
+  return SyncFolder(FolderOf(path));
+}
+
+absl::Status MakeFolders(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  return ErrnoStatus(error ? error.value() : ENOTDIR, absl::StrCat("making folder ", path));
+}
+
+bool FileExists(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+absl::Status RemoveTree(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("removing ", path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TempFolder> TempFolder::Create(absl::string_view prefix) {
+  const char* base = std::getenv("TMPDIR");
+  std::string path = absl::StrCat(base != nullptr && *base != 0 ? base : "/tmp", "/", prefix, "XXXXXX");
+  if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("making folder ", path));
+  return TempFolder(std::move(path));
+}
+
+TempFolder::~TempFolder() {
+  if (!path_.empty()) RemoveTree(path_).IgnoreError();
+}
+
+TempFolder& TempFolder::operator=(TempFolder&& other) noexcept {
+  if (this != &other) {
+    TempFolder old(std::exchange(path_, std::exchange(other.path_, "")));
+  }
+  return *this;
+}
+
+std::string ProgramFolder() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : program.parent_path().string();
+}
+
+}  // namespace hone

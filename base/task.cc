@@ -1,0 +1,46 @@
+#include "base/task.h"
+
+#include "base/names.h"
+
+namespace hone {
+namespace {
+
+constexpr NameTable<Split, 2> kSplits = {{{Split::kTrain, "train"}, {Split::kHeldOut, "held_out"}}};
+
+constexpr NameTable<ValueProfile, 7> kProfiles = {{
+    {ValueProfile::kAsGiven, "as_given"},
+    {ValueProfile::kUniform, "uniform"},
+    {ValueProfile::kSignedNormal, "signed_normal"},
+    {ValueProfile::kLarge, "large"},
+    {ValueProfile::kSmall, "small"},
+    {ValueProfile::kSparse, "sparse"},
+    {ValueProfile::kSpecial, "special"},
+}};
+
+}  // namespace
+
+Tolerance DefaultTolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return {1e-4, 1e-4};
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return {1e-2, 1e-2};
+    case DType::kFloat64:
+      return {1e-7, 1e-7};
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kInt8:
+    case DType::kUInt8:
+    case DType::kBool:
+      return {0, 0};
+  }
+  HONE_CHECK(!"unknown element type");
+}
+
+absl::string_view Name(Split split) { return NameIn(kSplits, split); }
+absl::string_view Name(ValueProfile profile) { return NameIn(kProfiles, profile); }
+std::optional<Split> ParseSplit(absl::string_view name) { return ParseIn(kSplits, name); }
+std::optional<ValueProfile> ParseValueProfile(absl::string_view name) { return ParseIn(kProfiles, name); }
+
+}  // namespace hone
