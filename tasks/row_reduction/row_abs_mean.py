@@ -1,0 +1,31 @@
+# ---
+# id: row_abs_mean
+# level: 1
+# family: row_reduction
+# split: train
+# description: mean of absolute values of each row
+# variants:
+#   - rows=1 cols=1
+#   - rows=7 cols=13
+#   - rows=129 cols=257
+# timing_gpu: rows=16384 cols=4096
+# profiles: [as_given, signed_normal, large, small, sparse]
+# ---
+import torch
+import torch.nn as nn
+
+rows = 384
+cols = 1000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.abs().mean(dim=1)
+
+
+def get_inputs():
+    return [torch.randn(rows, cols) * (0.5 + torch.rand(rows, 1))]
+
+
+def get_init_inputs():
+    return []
