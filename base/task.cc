@@ -1,9 +1,15 @@
 #include "base/task.h"
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/names.h"
 
 namespace hone {
 namespace {
+
+constexpr int64_t kLargestSize = int64_t{1} << 40;
 
 constexpr NameTable<Split, 2> kSplits = {{{Split::kTrain, "train"}, {Split::kHeldOut, "held_out"}}};
 
@@ -36,6 +42,24 @@ Tolerance DefaultTolerance(DType dtype) {
       return {0, 0};
   }
   HONE_CHECK(!"unknown element type");
+}
+
+std::string FormatSizes(const Sizes& sizes) { return absl::StrJoin(sizes, " ", absl::PairFormatter("=")); }
+
+absl::StatusOr<Sizes> ParseSizes(absl::string_view text) {
+  Sizes sizes;
+  for (absl::string_view part : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    int64_t value = 0;
+    if (pair.first.empty() || !absl::SimpleAtoi(pair.second, &value) || value < 1 || value > kLargestSize) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", part, "\" is not a size: write name=number with a number from 1 to ", kLargestSize));
+    }
+    if (!sizes.emplace(std::string(pair.first), value).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the size ", pair.first, " is given twice"));
+    }
+  }
+  return sizes;
 }
 
 absl::string_view Name(Split split) { return NameIn(kSplits, split); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/tensor.h"
 
@@ -40,6 +41,11 @@ Tolerance DefaultTolerance(DType dtype);
 /// Values for module-level constants of the reference (`rows = 1024`), replacing those in its text.
 using Sizes = std::map<std::string, int64_t>;
 
+/// "rows=7 cols=13", as task files and verdicts write sizes; empty for none.
+std::string FormatSizes(const Sizes& sizes);
+/// kInvalidArgument names the part that is not `name=number` with a number in [1, 2^40], or a name given twice.
+absl::StatusOr<Sizes> ParseSizes(absl::string_view text);
+
 /// What a candidate is allowed to do; the default is custom kernels for all the compute.
 struct LegalityPolicy {
   bool allow_library_kernels = false;          // cuBLAS, cuDNN, ATen compute
@@ -57,6 +63,7 @@ struct Task {
   Tolerance tolerance;
   std::vector<Sizes> variants;  // checked besides the module's own constants; hidden from the policy
   Sizes timing;                 // constants of the timed shape; empty: the module's own
+  Sizes timing_gpu;             // the same on a real device, where a shape that suits emulation is too small; empty: `timing`
   std::vector<ValueProfile> profiles = {ValueProfile::kAsGiven};
   LegalityPolicy legality;
   bool weak = false;            // the audit found that a trivial answer passes: earns no training reward

@@ -2,7 +2,7 @@
 # id: rotary_pairs
 # level: 2
 # family: broadcast
-# split: heldout
+# split: held_out
 # description: rotates each pair (i, i + half) of a vector by an angle of its position
 # variants:
 #   - batch=1 steps=1 half=1

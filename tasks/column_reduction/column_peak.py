@@ -2,7 +2,7 @@
 # id: column_peak
 # level: 1
 # family: column_reduction
-# split: heldout
+# split: held_out
 # description: largest absolute value of each column
 # variants:
 #   - rows=1 cols=1

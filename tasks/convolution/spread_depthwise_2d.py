@@ -2,7 +2,7 @@
 # id: spread_depthwise_2d
 # level: 2
 # family: convolution
-# split: heldout
+# split: held_out
 # description: each channel's learned 3 x 3 filter with gaps of two, then a rectifier
 # variants:
 #   - batch=1 channels=1 height=1 width=1

@@ -2,7 +2,7 @@
 # id: grid_rounding
 # level: 1
 # family: elementwise
-# split: heldout
+# split: held_out
 # description: rounds to multiples of 1/32 with ties to even and saturates at signed 8 bits
 # variants:
 #   - rows=1 cols=1

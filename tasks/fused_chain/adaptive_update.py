@@ -2,7 +2,7 @@
 # id: adaptive_update
 # level: 2
 # family: fused_chain
-# split: heldout
+# split: held_out
 # description: one bias-corrected Adam step at step 10, weights only
 # variants:
 #   - count=1

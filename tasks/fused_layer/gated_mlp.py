@@ -2,7 +2,7 @@
 # id: gated_mlp
 # level: 3
 # family: fused_layer
-# split: heldout
+# split: held_out
 # description: two linear maps, one gating the other through SiLU, and a third back, with learned weights
 # variants:
 #   - rows=1 width=1 hidden=1

@@ -2,7 +2,7 @@
 # id: bag_mean
 # level: 2
 # family: indexing
-# split: heldout
+# split: held_out
 # description: mean of the learned table's rows that each bag names
 # variants:
 #   - entries=1 width=1 bags=1 per_bag=1

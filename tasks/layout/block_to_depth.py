@@ -2,7 +2,7 @@
 # id: block_to_depth
 # level: 2
 # family: layout
-# split: heldout
+# split: held_out
 # description: moves each 2 x 2 block of pixels into channels
 # variants:
 #   - batch=1 channels=1 height=1 width=1

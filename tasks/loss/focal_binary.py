@@ -2,7 +2,7 @@
 # id: focal_binary
 # level: 2
 # family: loss
-# split: heldout
+# split: held_out
 # description: focal loss with exponent two of each logit against a 0/1 target
 # variants:
 #   - rows=1 cols=1

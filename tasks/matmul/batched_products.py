@@ -2,7 +2,7 @@
 # id: batched_products
 # level: 1
 # family: matmul
-# split: heldout
+# split: held_out
 # description: an independent matrix product for each batch entry
 # variants:
 #   - batch=1 m=1 n=1 k=1

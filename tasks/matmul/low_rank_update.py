@@ -2,7 +2,7 @@
 # id: low_rank_update
 # level: 2
 # family: matmul
-# split: heldout
+# split: held_out
 # description: adds a learned low-rank linear map of the input to the input
 # variants:
 #   - rows=1 width=1 rank=1

@@ -2,7 +2,7 @@
 # id: residual_layer_norm
 # level: 2
 # family: normalization
-# split: heldout
+# split: held_out
 # description: layer normalisation of the sum of two inputs, without learned values
 # variants:
 #   - rows=1 cols=2

@@ -2,7 +2,7 @@
 # id: padded_peak_2d
 # level: 2
 # family: pooling
-# split: heldout
+# split: held_out
 # description: largest of each pixel's 3 x 3 neighbourhood, borders included
 # variants:
 #   - images=1 height=1 width=1

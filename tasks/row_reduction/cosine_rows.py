@@ -2,7 +2,7 @@
 # id: cosine_rows
 # level: 2
 # family: row_reduction
-# split: heldout
+# split: held_out
 # description: cosine of the angle between matching rows of two matrices
 # variants:
 #   - rows=1 cols=2

@@ -2,7 +2,7 @@
 # id: row_rms
 # level: 1
 # family: row_reduction
-# split: heldout
+# split: held_out
 # description: root of the mean square of each row
 # variants:
 #   - rows=1 cols=1

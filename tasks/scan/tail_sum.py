@@ -2,7 +2,7 @@
 # id: tail_sum
 # level: 1
 # family: scan
-# split: heldout
+# split: held_out
 # description: sum of this and all later rows in each column
 # variants:
 #   - rows=1 cols=1

@@ -2,7 +2,7 @@
 # id: nearest_centre
 # level: 2
 # family: selection
-# split: heldout
+# split: held_out
 # description: number of the centre with the smallest squared distance to each point
 # variants:
 #   - points=1 centres=1 features=1

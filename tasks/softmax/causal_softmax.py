@@ -2,7 +2,7 @@
 # id: causal_softmax
 # level: 2
 # family: softmax
-# split: heldout
+# split: held_out
 # description: softmax of attention scores where a query sees its own and earlier keys
 # variants:
 #   - heads=1 queries=1

@@ -2,7 +2,7 @@
 # id: edge_strength
 # level: 2
 # family: stencil
-# split: heldout
+# split: held_out
 # description: length of the central-difference gradient, indices wrapped round
 # variants:
 #   - height=1 width=1
