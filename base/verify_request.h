@@ -20,6 +20,7 @@ struct VerifyRequest {
   std::string key;        // idempotency: the same key returns the same verdict; empty: the content decides
   std::string trace_id;   // carried into every log line of the job
   bool use_cache = true;  // false: measure again even if this content has a verdict
+  friend bool operator==(const VerifyRequest&, const VerifyRequest&) = default;
 };
 
 /// What a verifier can do, for clients and `hone doctor`.
@@ -32,6 +33,7 @@ struct Capabilities {
   std::string sandbox;
   int build_slots = 0;
   int lanes = 0;
+  friend bool operator==(const Capabilities&, const Capabilities&) = default;
 };
 
 }  // namespace hone
