@@ -159,22 +159,22 @@ absl::Status FromWire(const v1::VersionSpan& from, VersionSpan* to) {
   return absl::OkStatus();
 }
 
-// After the conversions above, which lookup by argument would not find.
+}  // namespace
+
+// Outside the unnamed namespace, where the names inside would hide those of the header.
 template <class T, class Message>
-void MessagesToWire(const std::vector<T>& from, google::protobuf::RepeatedPtrField<Message>* to) {
+static void MessagesToWire(const std::vector<T>& from, google::protobuf::RepeatedPtrField<Message>* to) {
   to->Reserve(static_cast<int>(from.size()));
   for (const T& item : from) ToWire(item, to->Add());
 }
 
 template <class T, class Message>
-absl::Status MessagesFromWire(const google::protobuf::RepeatedPtrField<Message>& from, std::vector<T>* to) {
+static absl::Status MessagesFromWire(const google::protobuf::RepeatedPtrField<Message>& from, std::vector<T>* to) {
   to->clear();
   to->reserve(from.size());
   for (const Message& item : from) HONE_RETURN_IF_ERROR(FromWire(item, &to->emplace_back()));
   return absl::OkStatus();
 }
-
-}  // namespace
 
 // ------------------------------------------------------------------------------------------------------------- task
 
@@ -189,6 +189,7 @@ void ToWire(const Task& from, v1::Task* to) {
   to->mutable_tolerance()->set_rtol(from.tolerance.rtol);
   MessagesToWire(from.variants, to->mutable_variants());
   ToWire(from.timing, to->mutable_timing());
+  ToWire(from.timing_gpu, to->mutable_timing_gpu());
   for (ValueProfile profile : from.profiles) to->add_profiles(EnumToWire<v1::ValueProfile>(profile));
   to->mutable_legality()->set_allow_library_kernels(from.legality.allow_library_kernels);
   for (const std::string& rule : from.legality.disabled_rules) to->mutable_legality()->add_disabled_rules(rule);
@@ -207,6 +208,7 @@ absl::Status FromWire(const v1::Task& from, Task* to) {
   to->tolerance = {from.tolerance().atol(), from.tolerance().rtol()};
   HONE_RETURN_IF_ERROR(MessagesFromWire(from.variants(), &to->variants));
   HONE_RETURN_IF_ERROR(FromWire(from.timing(), &to->timing));
+  HONE_RETURN_IF_ERROR(FromWire(from.timing_gpu(), &to->timing_gpu));
   to->profiles.clear();
   for (int profile : from.profiles()) {
     HONE_RETURN_IF_ERROR(HONE_ENUM_FROM_WIRE(ValueProfile, static_cast<v1::ValueProfile>(profile), "task.profiles",
@@ -241,6 +243,7 @@ void ToWire(const Protocol& from, v1::Protocol* to) {
   to->set_check_variants(from.check_variants);
   to->set_check_profiles(from.check_profiles);
   for (Baseline baseline : from.baselines) to->add_baselines(EnumToWire<v1::Baseline>(baseline));
+  to->set_statistic(EnumToWire<v1::SpeedupStatistic>(from.statistic));
   to->set_min_rounds(from.min_rounds);
   to->set_max_rounds(from.max_rounds);
   to->set_target_half_width(from.target_half_width);
@@ -261,6 +264,8 @@ absl::Status FromWire(const v1::Protocol& from, Protocol* to) {
     HONE_RETURN_IF_ERROR(HONE_ENUM_FROM_WIRE(Baseline, static_cast<v1::Baseline>(baseline), "protocol.baselines",
                                              &to->baselines.emplace_back()));
   }
+  HONE_RETURN_IF_ERROR(
+      HONE_ENUM_FROM_WIRE(SpeedupStatistic, from.statistic(), "protocol.statistic", &to->statistic));
   to->min_rounds = from.min_rounds();
   to->max_rounds = from.max_rounds();
   to->target_half_width = from.target_half_width();
