@@ -54,6 +54,18 @@ size_t FirstNonUtf8(absl::string_view text) {
   return absl::string_view::npos;
 }
 
+std::string ToUtf8(absl::string_view text) {
+  std::string valid;
+  while (true) {
+    const size_t bad = FirstNonUtf8(text);
+    valid.append(text.data(), std::min(bad, text.size()));
+    if (bad == absl::string_view::npos) return valid;
+    valid += "\xEF\xBF\xBD";
+    text.remove_prefix(bad);
+    while (!text.empty() && SequenceBytes(text, 0) == 0) text.remove_prefix(1);
+  }
+}
+
 std::string NearestWord(absl::string_view word, const std::vector<std::string>& words) {
   std::string nearest;
   size_t smallest = std::numeric_limits<size_t>::max();

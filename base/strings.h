@@ -19,6 +19,9 @@ inline absl::string_view AbslView(std::string_view text) { return {text.data(), 
 /// U+10FFFF), or absl::string_view::npos when all of `text` is UTF-8.
 size_t FirstNonUtf8(absl::string_view text);
 
+/// `text` with each run of bytes that belong to no sequence replaced by one U+FFFD; unchanged when it is UTF-8.
+std::string ToUtf8(absl::string_view text);
+
 /// The word that needs the fewest insertions, deletions and substitutions to become `word`, the first of equals; empty
 /// when there are no words. For "did you mean".
 std::string NearestWord(absl::string_view word, const std::vector<std::string>& words);

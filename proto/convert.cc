@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
+#include "base/strings.h"
 
 namespace hone::proto {
 namespace {
