@@ -1,7 +1,7 @@
 #pragma once
 
-// What a reward may know about one turn: the verdict and the size of the response, without the texts. The lab reads only
-// these fields from a journal, so a pipeline costs the same whether it is fed by the learner or replayed.
+// What a reward may know about one turn: the verdict and the size of the response, without the texts. The lab reads
+// only these fields from a journal, so a pipeline costs the same whether it is fed by the learner or replayed.
 
 #include <array>
 #include <cstdint>
@@ -28,14 +28,14 @@ struct Speedup {
 
 struct Outcome {
   VerdictStatus status = VerdictStatus::kInfra;
-  double correct_rate = 0;                    // q in [0, 1]; 1 exactly when status is kOk
-  std::array<Speedup, kBaselines> speedups;   // by Baseline; only of a kOk verdict
-  std::optional<Baseline> first_baseline;     // the protocol's first: what `speedup` means when no baseline is named
-  std::optional<double> coverage;             // share of device time in the candidate's own kernels, [0, 1]
-  absl::Span<const double> samples;           // paired ratios of the first baseline, borrowed; empty: not kept
-  int64_t response_tokens = 0;                // 0: unknown
-  bool truncated = false;                     // ended by the length limit
-  double uniform = 0;                         // this turn's own draw from [0, 1), a function of episode id and turn
+  double correct_rate = 0;                   // q in [0, 1]; 1 exactly when status is kOk
+  std::array<Speedup, kBaselines> speedups;  // by Baseline; only of a kOk verdict
+  std::optional<Baseline> first_baseline;    // the protocol's first: what `speedup` means when no baseline is named
+  std::optional<double> coverage;            // share of device time in the candidate's own kernels, [0, 1]
+  absl::Span<const double> samples;          // paired ratios of the first baseline, borrowed; empty: not kept
+  int64_t response_tokens = 0;               // 0: unknown
+  bool truncated = false;                    // ended by the length limit
+  double uniform = 0;                        // this turn's own draw from [0, 1), a function of episode id and turn
 
   bool passed() const { return status == VerdictStatus::kOk; }
 };

@@ -16,8 +16,8 @@ struct Sample {
 
 class Advantage : public Part {
  public:
-  /// `samples` of one batch, those of a group adjacent; `advantages` [samples] is overwritten. Finite for finite rewards.
-  /// A group whose largest and smallest reward are equal gets exact zeros unless the class says otherwise.
+  /// `samples` of one batch, those of a group adjacent; `advantages` [samples] is overwritten. Finite for finite
+  /// rewards. A group whose largest and smallest reward are equal gets exact zeros unless the class says otherwise.
   virtual void Compute(absl::Span<const Sample> samples, absl::Span<double> advantages) const = 0;
 
   /// All advantages there are.

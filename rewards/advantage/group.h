@@ -9,8 +9,8 @@
 namespace hone::rewards {
 
 /// A_i = (r_i - mean) / (std + epsilon), std divided by G. A group of one gets 0.
-/// Source: GRPO, arXiv:2402.03300, section 4.1. Ours: population std and epsilon 1e-6 (papers leave both open); a larger
-/// epsilon (0.1) keeps groups of nearly equal rewards from being blown up.
+/// Source: GRPO, arXiv:2402.03300, section 4.1. Ours: population std and epsilon 1e-6 (papers leave both open); a
+/// larger epsilon (0.1) keeps groups of nearly equal rewards from being blown up.
 class Grpo final : public Advantage {
  public:
   static constexpr const char* kName = "grpo";

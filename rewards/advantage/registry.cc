@@ -7,8 +7,11 @@ namespace hone::rewards {
 
 absl::Span<const Registration<Advantage>> Advantage::Registry() {
   static const Registration<Advantage> advantages[] = {
-      Register<Advantage, Grpo>(),  Register<Advantage, DrGrpo>(),            Register<Advantage, Rloo>(),
-      Register<Advantage, Trloo>(), Register<Advantage, ReinforcePlusPlus>(),
+      Register<Advantage, Grpo>(),
+      Register<Advantage, DrGrpo>(),
+      Register<Advantage, Rloo>(),
+      Register<Advantage, Trloo>(),
+      Register<Advantage, ReinforcePlusPlus>(),
   };
   return advantages;
 }

@@ -38,8 +38,8 @@ std::vector<Sample> SamplesOf(const std::vector<Trained>& trained, bool compare_
   samples.reserve(trained.size());
   int64_t group = -1;
   for (size_t i = 0; i < trained.size(); ++i) {
-    const bool same = i > 0 && trained[i].group == trained[i - 1].group &&
-                      (!compare_turns || trained[i].turn == trained[i - 1].turn);
+    const bool same =
+        i > 0 && trained[i].group == trained[i - 1].group && (!compare_turns || trained[i].turn == trained[i - 1].turn);
     if (!same) ++group;
     samples.push_back({group, *trained[i].credit->reward});
   }
@@ -148,8 +148,8 @@ std::vector<Baseline> Pipeline::NeededBaselines() const {
 std::string Pipeline::InWords() const {
   std::string text;
   for (const WeightedTerm& term : config_.terms) {
-    absl::StrAppend(&text, "score      ", &term == &config_.terms[0] ? "s = " : "  + ", term.weight, " * ", term.term.name,
-                    ": ", term.term.part->Formula(), "\n");
+    absl::StrAppend(&text, "score      ", &term == &config_.terms[0] ? "s = " : "  + ", term.weight, " * ",
+                    term.term.name, ": ", term.term.part->Formula(), "\n");
   }
   absl::StrAppend(&text, "turns      ", config_.turns.rule.part->Formula(), "\n");
   if (config_.smoothing.population != "none") {

@@ -58,7 +58,8 @@ struct SmoothingConfig {
 };
 template <class F>
 void Describe(F& f, SmoothingConfig& c) {
-  f.Value("population", c.population, OneOf{{"none", "group", "batch", "fixed"}}, "whose mean and std normalise a reward");
+  f.Value("population", c.population, OneOf{{"none", "group", "batch", "fixed"}},
+          "whose mean and std normalise a reward");
   f.Value("k", c.k, Range(0.0, 1000.0), "bound of the normalised reward");
   f.Value("mean", c.mean, Range(-1e6, 1e6), "for population fixed");
   f.Value("std", c.std, Range(1e-9, 1e6), "for population fixed");
@@ -105,8 +106,8 @@ struct GroupCredit {
 };
 struct BatchCredit {
   std::vector<GroupCredit> groups;
-  int64_t samples = 0;             // trained turns
-  int64_t episodes_unscored = 0;   // episodes without a trained turn: INFRA, discarded measurements, no turns
+  int64_t samples = 0;            // trained turns
+  int64_t episodes_unscored = 0;  // episodes without a trained turn: INFRA, discarded measurements, no turns
   int64_t zero_signal_groups = 0;
 };
 

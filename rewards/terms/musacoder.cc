@@ -24,8 +24,8 @@ void MusaCoderScore::Describe(Fields& fields) {
 }
 
 std::string MusaCoderScore::Formula() const {
-  return absl::StrCat(kFailureFormula, ", 1 + ", lambda, " * min(max(nu - 1, 0), ", nu_max, ") for a pass; nu = ",
-                      speed.InWords());
+  return absl::StrCat(kFailureFormula, ", 1 + ", lambda, " * min(max(nu - 1, 0), ", nu_max,
+                      ") for a pass; nu = ", speed.InWords());
 }
 
 std::optional<double> MusaCoderScore::ScoreJudged(const Outcome& outcome) const {
@@ -48,8 +48,8 @@ absl::Status LogSpeedScore::Validate() const {
 }
 
 std::string LogSpeedScore::Formula() const {
-  return absl::StrCat(kFailureFormula, ", 1 + ", slope, " * clip(log2 nu, ", low, ", ", high, ") for a pass; nu = ",
-                      speed.InWords());
+  return absl::StrCat(kFailureFormula, ", 1 + ", slope, " * clip(log2 nu, ", low, ", ", high,
+                      ") for a pass; nu = ", speed.InWords());
 }
 
 std::optional<double> LogSpeedScore::ScoreJudged(const Outcome& outcome) const {

@@ -17,7 +17,8 @@ OneOf BaselineWords() {
 
 void SpeedSource::Describe(Fields& fields) {
   std::string baseline_word = baseline ? std::string(Name(*baseline)) : kFirst;
-  fields.Value("baseline", baseline_word, BaselineWords(), "whose time the speedup is over; first: the protocol's first");
+  fields.Value("baseline", baseline_word, BaselineWords(),
+               "whose time the speedup is over; first: the protocol's first");
   baseline = ParseBaseline(baseline_word);
   std::string estimate = median ? "median" : "lower_bound";
   fields.Value("estimate", estimate, OneOf{{"lower_bound", "median"}}, "which point of the 95 % interval pays");

@@ -6,9 +6,9 @@
 
 namespace hone::rewards {
 
-/// G_k = sum over j >= k of gamma^(j-k) s_j: each turn is a training sample of its own with the discounted sum of its own
-/// and later scores. A turn without a score leaves itself and the turns before it without a sample.
-/// Source: Kevin, arXiv:2507.11948, gamma 0.4; Dr.Kernel uses gamma 1. gamma 0 scores every turn by itself.
+/// G_k = sum over j >= k of gamma^(j-k) s_j: each turn is a training sample of its own with the discounted sum of its
+/// own and later scores. A turn without a score leaves itself and the turns before it without a sample. Source: Kevin,
+/// arXiv:2507.11948, gamma 0.4; Dr.Kernel uses gamma 1. gamma 0 scores every turn by itself.
 class DiscountedReturn final : public TurnRule {
  public:
   static constexpr const char* kName = "discounted_return";

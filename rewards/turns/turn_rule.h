@@ -16,8 +16,8 @@ struct ScoredTurn {
 
 class TurnRule : public Part {
  public:
-  /// Fills `rewards` ([turns], all empty on entry) for the turns whose response tokens get gradient. A turn whose reward
-  /// would depend on a turn without a score stays empty: what is not known is not guessed.
+  /// Fills `rewards` ([turns], all empty on entry) for the turns whose response tokens get gradient. A turn whose
+  /// reward would depend on a turn without a score stays empty: what is not known is not guessed.
   virtual void Credit(absl::Span<const ScoredTurn> turns, absl::Span<std::optional<double>> rewards) const = 0;
 
   /// All rules there are.
