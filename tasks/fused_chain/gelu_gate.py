@@ -9,7 +9,7 @@
 #   - rows=7 cols=13
 #   - rows=129 cols=257
 # timing_gpu: rows=16384 cols=4096
-# profiles: [as_given, signed_normal, large, small, sparse]
+# profiles: [as_given, signed_normal, small, sparse]
 # ---
 import torch
 import torch.nn as nn

@@ -1,0 +1,26 @@
+#include "cli/report_error.h"
+
+#include <cstdio>
+#include <string>
+
+#include "cli/command.h"
+
+namespace hone::cli {
+
+int Report(const absl::Status& status) {
+  if (status.ok()) return kDone;
+  std::fprintf(stderr, "hone: %s\n", std::string(status.message()).c_str());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kPermissionDenied:
+      return kUsersInput;
+    default:
+      return kOurFault;
+  }
+}
+
+}  // namespace hone::cli
