@@ -27,22 +27,6 @@ size_t SequenceBytes(absl::string_view text, size_t at) {
   return code < kSmallest[bytes] || code > 0x10FFFF || surrogate ? 0 : bytes;
 }
 
-/// Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals", 1966; one row at a time.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 size_t FirstNonUtf8(absl::string_view text) {
@@ -64,6 +48,22 @@ std::string ToUtf8(absl::string_view text) {
     text.remove_prefix(bad);
     while (!text.empty() && SequenceBytes(text, 0) == 0) text.remove_prefix(1);
   }
+}
+
+/// Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals", 1966; one row at a time.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
 }
 
 std::string NearestWord(absl::string_view word, const std::vector<std::string>& words) {
