@@ -32,6 +32,10 @@ struct ToleranceHeader {
   double rtol = -1;
 };
 
+struct LegalityHeader {
+  LegalityPolicy policy;
+};
+
 /// The header as YAML has it, and the module's constants to check its sizes against.
 struct TaskHeader {
   std::string id;
@@ -45,7 +49,7 @@ struct TaskHeader {
   std::string timing_gpu;
   std::vector<std::string> profiles = {"as_given"};
   ToleranceHeader tolerance;
-  LegalityPolicy legality;
+  LegalityHeader legality;
   bool weak = false;
   std::vector<std::string> constants;
 };
@@ -81,9 +85,9 @@ void Describe(Fields& f, ToleranceHeader& t) {
 }
 
 template <class Fields>
-void Describe(Fields& f, LegalityPolicy& policy) {
-  f.Value("allow_library_kernels", policy.allow_library_kernels, "whether cuBLAS, cuDNN and ATen may compute");
-  f.Value("disabled_rules", policy.disabled_rules, "rules that do not apply to this task");
+void Describe(Fields& f, LegalityHeader& h) {
+  f.Value("allow_library_kernels", h.policy.allow_library_kernels, "whether cuBLAS, cuDNN and ATen may compute");
+  f.Value("disabled_rules", h.policy.disabled_rules, "rules that do not apply to this task");
 }
 
 template <class Fields>
@@ -132,7 +136,7 @@ absl::StatusOr<Task> ToTask(const TaskHeader& header) {
   HONE_ASSIGN_OR_RETURN(task.timing_gpu, ParseSizes(header.timing_gpu));
   task.profiles.clear();
   for (const std::string& profile : header.profiles) task.profiles.push_back(*ParseValueProfile(profile));
-  task.legality = header.legality;
+  task.legality = header.legality.policy;
   task.weak = header.weak;
   return task;
 }
@@ -155,6 +159,7 @@ absl::StatusOr<SplitFile> SplitHeader(absl::string_view text, const std::string&
       const size_t rest = lines[i].data() + lines[i].size() - text.data();
       return SplitFile{yaml, std::string(text.substr(std::min(rest + 1, text.size()))), static_cast<int>(i) + 2};
     }
+    if (line.empty() && i + 1 == lines.size()) break;
     if (!absl::ConsumePrefix(&line, "#")) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ":", i + 1, ": the header ends with a line \"", kFence, "\" before the code starts"));

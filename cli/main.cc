@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "hone " HONE_VERSION);
   app.require_subcommand(1);
   hone::cli::Action action;
+  hone::cli::AddTasks(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

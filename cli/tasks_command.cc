@@ -13,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/file.h"
-#include "base/progress.h"
 #include "base/status_macros.h"
 #include "base/task_file.h"
 #include "base/task_suite.h"
@@ -133,11 +132,7 @@ absl::StatusOr<std::vector<TaskAudit>> AuditOne(const std::string& path, const A
   AuditOptions options = arguments.audit;
   options.per_task = absl::Seconds(arguments.task_seconds);
   if (options.python.empty()) options.python = DefaultPython();
-  Progress progress("audit", static_cast<int64_t>(tasks.size()));
-  int64_t done = 0;
-  return verifier::AuditTasks(tasks, options, [&](const TaskAudit& audit) {
-    progress.Update(++done, audit.id);
-  });
+  return verifier::AuditTasks(tasks, options, nullptr);
 }
 
 void Print(const std::vector<TaskAudit>& audits, const AuditArguments& arguments) {

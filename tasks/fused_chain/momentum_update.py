@@ -3,7 +3,7 @@
 # level: 2
 # family: fused_chain
 # split: train
-# description: one step of gradient descent with Nesterov momentum: new weights and new velocity
+# description: one step of gradient descent with Nesterov momentum, giving new weights and new velocity
 # variants:
 #   - count=1
 #   - count=251
