@@ -100,6 +100,11 @@ std::optional<double> Pipeline::ScoreTurn(const Outcome& outcome) const {
   return sum;
 }
 
+bool Pipeline::Timed(const Outcome& outcome) const {
+  return !outcome.passed() || std::all_of(config_.terms.begin(), config_.terms.end(),
+                                          [&](const WeightedTerm& term) { return term.term.part->Timed(outcome); });
+}
+
 EpisodeCredit Pipeline::CreditEpisode(const EpisodeOutcomes& turns) const {
   std::vector<ScoredTurn> scored;
   scored.reserve(turns.size());
@@ -117,7 +122,10 @@ BatchCredit Pipeline::Score(absl::Span<const GroupOutcomes> groups) const {
   batch.groups.resize(groups.size());
   for (size_t g = 0; g < groups.size(); ++g) {
     batch.groups[g].episodes.reserve(groups[g].size());
-    for (const EpisodeOutcomes& episode : groups[g]) batch.groups[g].episodes.push_back(CreditEpisode(episode));
+    for (const EpisodeOutcomes& episode : groups[g]) {
+      batch.groups[g].episodes.push_back(CreditEpisode(episode));
+      for (const Outcome& outcome : episode) batch.untimed_passes += !Timed(outcome);
+    }
   }
   const bool compare_turns = config_.advantage.compare == "turn";
   const std::vector<Trained> trained = TrainedTurns(batch, compare_turns);
@@ -140,7 +148,7 @@ BatchCredit Pipeline::Score(absl::Span<const Group> groups) const {
 std::vector<Baseline> Pipeline::NeededBaselines() const {
   std::set<Baseline> needed;
   for (const WeightedTerm& term : config_.terms) {
-    if (const std::optional<Baseline> baseline = term.term.part->NeededBaseline()) needed.insert(*baseline);
+    for (const Baseline baseline : term.term.part->NeededBaselines()) needed.insert(baseline);
   }
   return {needed.begin(), needed.end()};
 }

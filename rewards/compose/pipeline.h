@@ -109,6 +109,7 @@ struct BatchCredit {
   int64_t samples = 0;            // trained turns
   int64_t episodes_unscored = 0;  // episodes without a trained turn: INFRA, discarded measurements, no turns
   int64_t zero_signal_groups = 0;
+  int64_t untimed_passes = 0;  // turns that passed without a timing that some term reads
 };
 
 /// Thread-safe once made.
@@ -120,7 +121,7 @@ class Pipeline {
   BatchCredit Score(absl::Span<const Group> groups) const;
   BatchCredit Score(absl::Span<const GroupOutcomes> groups) const;
 
-  /// Baselines that terms read by name: the verifier's protocol must time them, or no pass is ever scored.
+  /// Baselines that terms read by name: a protocol that does not time them leaves every pass at speedup 1.
   std::vector<Baseline> NeededBaselines() const;
 
   /// The formula in words, one line per stage.
@@ -131,6 +132,7 @@ class Pipeline {
  private:
   explicit Pipeline(PipelineConfig config) : config_(std::move(config)) {}
   std::optional<double> ScoreTurn(const Outcome& outcome) const;
+  bool Timed(const Outcome& outcome) const;
   EpisodeCredit CreditEpisode(const EpisodeOutcomes& turns) const;
   PipelineConfig config_;
 };

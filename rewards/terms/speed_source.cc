@@ -25,12 +25,21 @@ void SpeedSource::Describe(Fields& fields) {
   median = estimate == "median";
 }
 
-std::optional<double> SpeedSource::Read(const Outcome& outcome) const {
+const Speedup* SpeedSource::Find(const Outcome& outcome) const {
   const std::optional<Baseline> chosen = baseline ? baseline : outcome.first_baseline;
-  if (!chosen) return std::nullopt;
+  if (!chosen) return nullptr;
   const Speedup& speedup = outcome.speedups[static_cast<int>(*chosen)];
-  if (!speedup.measured()) return std::nullopt;
-  return median ? speedup.median : speedup.low;
+  return speedup.measured() ? &speedup : nullptr;
+}
+
+std::vector<Baseline> SpeedSource::Named() const {
+  return baseline ? std::vector<Baseline>{*baseline} : std::vector<Baseline>{};
+}
+
+double SpeedSource::Read(const Outcome& outcome) const {
+  const Speedup* speedup = Find(outcome);
+  if (speedup == nullptr) return 1;
+  return median ? speedup->median : speedup->low;
 }
 
 std::string SpeedSource::InWords() const {

@@ -3,6 +3,7 @@
 // A term scores one turn. Terms of a pipeline are summed with weights.
 
 #include <optional>
+#include <vector>
 
 #include "rewards/outcome.h"
 #include "rewards/part.h"
@@ -18,8 +19,11 @@ class Term : public Part {
     return ScoreJudged(outcome);
   }
 
-  /// The baseline whose timing a passing outcome must carry; std::nullopt: reads no speed, or the protocol's first.
-  virtual std::optional<Baseline> NeededBaseline() const { return std::nullopt; }
+  /// The baselines that the term reads by name: the verifier's protocol should time them.
+  virtual std::vector<Baseline> NeededBaselines() const { return {}; }
+
+  /// Whether a pass carries every timing that the term reads.
+  virtual bool Timed(const Outcome& outcome) const { return true; }
 
   /// All terms there are. A new term adds one line to rewards/terms/registry.cc; docs/add_a_reward.md walks through it.
   static absl::Span<const Registration<Term>> Registry();

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "rewards/advantage/group.h"
+#include "rewards/terms/log_speed.h"
 #include "rewards/terms/musacoder.h"
 #include "rewards/turns/discounted.h"
 #include "rewards/turns/primeecho.h"
@@ -58,10 +59,17 @@ TEST_CASE("Terms are summed with their weights, and one term without a sample le
   const BatchCredit credit = pipeline.Score({GroupOutcomes{{Passed(2)}, {Infra()}}});
   CHECK(credit.groups[0].episodes[0].turns[0].score == 2 * 1.5 - 1.25);
   CHECK(credit.groups[0].episodes[1].turns[0].score == std::nullopt);
-  LogSpeedScore other_baseline;
+  CHECK(credit.untimed_passes == 0);
+}
+
+TEST_CASE("A pass without a timing that some term reads is counted and keeps its reward for being right", "[rewards]") {
+  PipelineConfig config;
+  MusaCoderScore other_baseline;
   other_baseline.speed.baseline = Baseline::kGraph;
-  config.terms[1].term = Choice<Term>::Of(other_baseline);
-  CHECK(Make(config).Score({GroupOutcomes{{Passed(2)}}}).groups[0].episodes[0].turns[0].score == std::nullopt);
+  config.terms[0].term = Choice<Term>::Of(other_baseline);
+  const BatchCredit credit = Make(config).Score({GroupOutcomes{{Passed(2)}, {Failed(VerdictStatus::kCompile)}}});
+  CHECK(credit.groups[0].episodes[0].turns[0].score == 1.0);
+  CHECK(credit.untimed_passes == 1);
   CHECK(Make(config).NeededBaselines() == std::vector<Baseline>{Baseline::kGraph});
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "rewards/terms/log_speed.h"
 #include "tests/rewards/outcomes.h"
 
 namespace hone::rewards {
@@ -43,13 +44,15 @@ TEST_CASE("A speed term pays the lower bound of the interval unless told to pay 
   CHECK(score.Score(Passed(3, 2, 4)) == 2.0);  // 1 + 0.5 * (3 - 1)
 }
 
-TEST_CASE("A speed term reads the baseline it names and takes no sample where that was not timed", "[rewards]") {
+TEST_CASE("A speed term reads the baseline it names and takes a pass without that timing for a speedup of 1",
+          "[rewards]") {
   MusaCoderScore score;
   score.speed.baseline = Baseline::kScalar;
-  CHECK(score.NeededBaseline() == Baseline::kScalar);
-  CHECK(score.Score(Passed(3)) == std::nullopt);
+  CHECK(score.NeededBaselines() == std::vector<Baseline>{Baseline::kScalar});
   CHECK(score.Score(Passed(3, 3, 3, Baseline::kScalar)) == 2.0);
-  CHECK(score.Score(Failed(VerdictStatus::kCompile)) == -1.0);  // a failure needs no timing
+  CHECK(score.Timed(Passed(3, 3, 3, Baseline::kScalar)));
+  CHECK(score.Score(Passed(3)) == 1.0);
+  CHECK_FALSE(score.Timed(Passed(3)));
 }
 
 TEST_CASE("INFRA is never scored", "[rewards]") {
