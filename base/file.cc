@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 
 namespace hone {
 namespace {
@@ -162,6 +163,11 @@ std::string ProgramFolder() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? "." : program.parent_path().string();
+}
+
+std::string ResourcePath(absl::string_view name) {
+  const std::filesystem::path prefix = std::filesystem::path(ProgramFolder()).parent_path();
+  return (prefix / "share" / "hone" / StdView(name)).string();
 }
 
 }  // namespace hone

@@ -63,6 +63,10 @@ class TempFolder {
 /// The folder of the running program, for finding its neighbours (hone-verifier beside hone).
 std::string ProgramFolder();
 
+/// A file or folder that ships with the programs (scripts, headers, tasks), by its name below share/hone: found beside
+/// the running program's folder, in the build tree and where installed alike. cmake: hone_resources.
+std::string ResourcePath(absl::string_view name);
+
 /// Status for errno: `what` says what was tried and on which path.
 absl::Status ErrnoStatus(int error, absl::string_view what);
 

@@ -28,6 +28,23 @@ function(hone_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
+# hone_resources(NAME FILES a.py b/c.h ... DESTINATION dir): files that programs read at run time, found through
+# ResourcePath("dir/..."). Copied to share/hone/dir of the build tree, keeping folders below the calling one, and
+# installed there. A program or test that reads them depends on NAME (add_dependencies).
+function(hone_resources name)
+  cmake_parse_arguments(arg "" "DESTINATION" "FILES" ${ARGN})
+  set(copies)
+  foreach(file ${arg_FILES})
+    set(copy ${CMAKE_BINARY_DIR}/share/hone/${arg_DESTINATION}/${file})
+    add_custom_command(OUTPUT ${copy} COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${copy}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} VERBATIM)
+    list(APPEND copies ${copy})
+    get_filename_component(folder ${file} DIRECTORY)
+    install(FILES ${file} DESTINATION share/hone/${arg_DESTINATION}/${folder})
+  endforeach()
+  add_custom_target(${name} ALL DEPENDS ${copies})
+endfunction()
+
 # hone_test(NAME SRCS a.cc ... [DEPS x ...] [TORCH] [LABELS l ...] [TIMEOUT_S n])
 # One Catch2 program, one CTest entry. Tests live under tests/, which mirrors the tree.
 function(hone_test name)
