@@ -39,6 +39,9 @@ class Builder {
   virtual ~Builder() = default;
   /// A source that does not compile is a result; a Status is ours (no compiler: kFailedPrecondition, names the command).
   virtual absl::StatusOr<BuildResult> Build(const BuildRequest& request) = 0;
+
+  /// What BuildResult::toolchain will say for this backend; empty when there is none. Part of every cache key.
+  virtual std::string Toolchain(Backend backend) const = 0;
 };
 
 }  // namespace hone::verifier

@@ -6,7 +6,7 @@
 //   reference worker  a child: Python with torch, runs the task's reference. Trusted.
 //   candidate runner  a child in the sandbox: loads the artefact, runs it on buffers it is handed. Untrusted.
 //
-// The service talks to a lane through LaneProcess (lane_process.h), which runs this class in a child process: a judge
+// The service talks to a lane through LaneProcess (verifier/service/lane_process.h), which runs this class in a child process: a judge
 // that dies costs one retry, never the queue.
 
 #include <memory>
@@ -34,6 +34,13 @@ struct LaneJob {
   BuildResult build;                // kOk, with artefacts
   BuildResult scalar_build;         // of task.scalar_baseline when the protocol asks for Baseline::kScalar
   Protocol protocol;
+  std::string trace_id;             // for log lines
+};
+
+/// What verdicts of a lane name.
+struct LaneFacts {
+  std::string device;               // "cpu", "NVIDIA H200"
+  std::string sandbox;              // "bubblewrap" or "none"
 };
 
 class Lane {
@@ -47,6 +54,11 @@ class Lane {
 
   /// Traces a task's reference. kInvalidArgument as above, with the line of the module.
   virtual absl::StatusOr<Signature> Describe(const Task& task) = 0;
+
+  virtual LaneFacts Facts() const = 0;
+
+  /// From another thread: the call that runs returns kCancelled soon, and the lane is of no further use.
+  virtual void Interrupt() {}
 };
 
 }  // namespace hone::verifier
