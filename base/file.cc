@@ -30,19 +30,6 @@ absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) 
   return absl::OkStatus();
 }
 
-absl::Status SyncFolder(const std::string& folder) {
-  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return ErrnoStatus(errno, absl::StrCat("opening folder ", folder));
-  // Some file systems cannot sync a folder; the rename itself has happened.
-  if (fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus(errno, absl::StrCat("syncing folder ", folder));
-  return absl::OkStatus();
-}
-
-std::string FolderOf(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
-}
-
 /// A new file beside `path`, on the same file system so that it can be renamed over it.
 absl::StatusOr<UniqueFd> CreateBeside(const std::string& path, std::string& temporary) {
   static std::atomic<uint64_t> counter{0};
@@ -120,6 +107,19 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view byte
     return written;
   }
   return SyncFolder(FolderOf(path));
+}
+
+absl::Status SyncFolder(const std::string& folder) {
+  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return ErrnoStatus(errno, absl::StrCat("opening folder ", folder));
+  // Some file systems cannot sync a folder; the rename itself has happened.
+  if (fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus(errno, absl::StrCat("syncing folder ", folder));
+  return absl::OkStatus();
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
 }
 
 absl::Status MakeFolders(const std::string& path) {

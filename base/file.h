@@ -42,6 +42,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 /// full disk (kResourceExhausted).
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes);
 
+/// Makes creations and renames in `folder` last through a power cut.
+absl::Status SyncFolder(const std::string& folder);
+/// The folder part of `path`; "." when it has none.
+std::string FolderOf(const std::string& path);
+
 absl::Status MakeFolders(const std::string& path);
 bool FileExists(const std::string& path);
 absl::Status RemoveTree(const std::string& path);

@@ -1,7 +1,8 @@
 #pragma once
 
-// The journal of groups: JSON Lines in zstd frames, one frame an append, so that a file cut anywhere loads up to the
-// cut. Nothing recorded is ever rewritten. The schema (docs/journal.md) is versioned by the first line of each file:
+// The journal of groups: JSON Lines in checksummed zstd frames, one frame an append, so that a file cut anywhere loads
+// up to the cut. Nothing recorded is ever rewritten. The schema (docs/journal.md) is versioned by the first line of
+// each file:
 //   {"hone_journal": 1}
 
 #include <cstdint>
@@ -13,21 +14,26 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/episode.h"
+#include "base/file.h"
 
 namespace hone {
 
 inline constexpr int kJournalSchema = 1;
 
-/// A JSON object, one line, without the newline; and back. kInvalidArgument names the field.
+/// A JSON object, one line, without the newline; and back. Numbers come back to the bit, NaN and infinities included;
+/// bytes that are not UTF-8 come back as U+FFFD. kInvalidArgument names the field. Absent fields get their defaults.
 std::string GroupToJson(const Group& group);
 absl::StatusOr<Group> GroupFromJson(absl::string_view line);
 std::string VerdictToJson(const Verdict& verdict, int indent = -1);
 absl::StatusOr<Verdict> VerdictFromJson(absl::string_view json);
 
-/// Appends whole frames; a failed append (disk full) leaves the file readable up to the previous one and says so.
+/// Appends whole frames; a failed append (disk full) leaves the file readable up to the previous one and says so, and
+/// the next append may succeed. One thread at a time.
 class JournalWriter {
  public:
-  /// Opens for appending, creating the file with its header. A cut frame at the end is dropped first.
+  /// Opens for appending, creating the file with its header. A cut frame at the end is dropped first. Errors:
+  /// kFailedPrecondition (another writer has it open), kInvalidArgument (some other file: left untouched), kDataLoss
+  /// (broken in the middle: left untouched).
   static absl::StatusOr<std::unique_ptr<JournalWriter>> Open(const std::string& path);
   ~JournalWriter();
 
@@ -36,19 +42,24 @@ class JournalWriter {
   absl::Status Sync();
 
  private:
-  JournalWriter() = default;
-  struct State;
-  std::unique_ptr<State> state_;
+  JournalWriter(std::string path, UniqueFd fd, int64_t end_bytes);
+  absl::Status AppendLine(absl::string_view line);
+
+  std::string path_;
+  UniqueFd fd_;
+  int64_t end_bytes_ = 0;  // where the next frame goes
 };
 
 struct JournalReadResult {
   int64_t groups = 0;
-  bool cut = false;         // the file ended inside a record; what came before was delivered
-  std::string warning;      // says where, when cut
+  bool cut = false;     // the file ended inside a record; what came before was delivered
+  std::string warning;  // says where, when cut
 };
 
-/// Calls `visit` for each group in order, in constant memory. Also reads plain .jsonl. Stops at the first error of `visit`.
-/// kInvalidArgument: not a journal, or of a newer schema. kDataLoss: corrupt in the middle.
+/// Calls `visit` for each group in order, in constant memory, also while a writer has the file open. Reads plain JSON
+/// Lines too, and both with or without the header line. Stops at the first error of `visit`.
+/// kInvalidArgument: not a journal (names line and field), or of a newer schema. kDataLoss: corrupt in the middle; what
+/// came before was delivered.
 absl::StatusOr<JournalReadResult> ReadJournal(const std::string& path,
                                               const std::function<absl::Status(const Group&)>& visit);
 /// The lines themselves, for readers that need few fields (the lab).

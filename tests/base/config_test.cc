@@ -178,7 +178,8 @@ TEST_CASE("A wrong type is refused", "[base][config]") {
   CHECK(ErrorOf("rl: 3") == "train.yaml:1: rl: expected a section with keys of its own");
   CHECK(ErrorOf("tasks: softmax") == "train.yaml:1: tasks: expected a list");
   CHECK(ErrorOf("marks: [red, green]") == "train.yaml:1: marks.1: value green is not one of red, blue");
-  CHECK(ErrorOf("constants: {rows: many}").find("constants.rows: value many is not a whole number") != std::string::npos);
+  CHECK(ErrorOf("constants: {rows: many}").find("constants.rows: value many is not a whole number") !=
+        std::string::npos);
   CHECK(ErrorOf("variants: [{rows: 1}, {rows: x}]").find("variants.1.rows: value x is not a whole number") !=
         std::string::npos);
   CHECK(ErrorOf("rl:\n  terms: {kind: score}") == "train.yaml:2: rl.terms: expected a list of sections");
@@ -189,7 +190,8 @@ TEST_CASE("A wrong type is refused", "[base][config]") {
 TEST_CASE("An unknown key is refused with the nearest known one", "[base][config]") {
   CHECK(ErrorOf("rl:\n  shuffle: true\n  speed: slow\n  stpes: 4\n") ==
         "train.yaml:4: unknown key 'rl.stpes'; did you mean 'steps'?");
-  CHECK(ErrorOf("rl:\n  lerning_rat: 0.1") == "train.yaml:2: unknown key 'rl.lerning_rat'; did you mean 'learning_rate'?");
+  CHECK(ErrorOf("rl:\n  lerning_rat: 0.1") ==
+        "train.yaml:2: unknown key 'rl.lerning_rat'; did you mean 'learning_rate'?");
   CHECK(ErrorOf("rl:\n  xyzzy: 4") ==
         "train.yaml:2: unknown key 'rl.xyzzy'; known here: steps, learning_rate, shuffle, speed, terms");
 }
@@ -253,8 +255,9 @@ TEST_CASE("Only the first error is kept", "[base][config]") {
 
 TEST_CASE("The resolved configuration reads back to the same values", "[base][config]") {
   std::mt19937_64 random(7);
-  const std::vector<std::string> texts = {"plain",   "true",   "12",    "",     "a: b",   "# no",  "two\nlines\t.",
-                                          "\"q\"\\", "- dash", "caf\xc3\xa9", "~", "null", "@at", " pad ", "it's"};
+  const std::vector<std::string> texts = {"plain", "true",          "12",      "",       "a: b",
+                                          "# no",  "two\nlines\t.", "\"q\"\\", "- dash", "caf\xc3\xa9",
+                                          "~",     "null",          "@at",     " pad ",  "it's"};
   const auto text = [&] { return texts[random() % texts.size()]; };
   const auto number = [&] {
     const double mantissa = std::uniform_real_distribution<double>(-1, 1)(random);
@@ -301,9 +304,12 @@ TEST_CASE("Random bytes never crash the reader", "[base][config][fuzz]") {
     std::string text = seed_text;
     for (uint64_t edits = 1 + random() % 8; edits > 0; --edits) {
       const size_t at = random() % text.size();
-      if (random() % 3 == 0) text.erase(at, random() % 10);
-      else if (random() % 2 == 0) text[at] = static_cast<char>(random());
-      else text.insert(at, 1, alphabet[random() % alphabet.size()]);
+      if (random() % 3 == 0)
+        text.erase(at, random() % 10);
+      else if (random() % 2 == 0)
+        text[at] = static_cast<char>(random());
+      else
+        text.insert(at, 1, alphabet[random() % alphabet.size()]);
       if (text.empty()) text = "a";
     }
     absl::StatusOr<ConfigFile> file = ConfigFile::Parse(text, kYaml);

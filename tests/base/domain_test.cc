@@ -78,7 +78,8 @@ TEST_CASE("A tensor's bytes follow its shape and type", "[base][domain]") {
   CHECK(TensorSpec{"empty", DType::kInt8, {4, 0}, {}}.Elements() == 0);
 }
 
-TEST_CASE("The declaration of launch lists inputs, parameters, outputs, sizes, scalars and the stream", "[base][domain]") {
+TEST_CASE("The declaration of launch lists inputs, parameters, outputs, sizes, scalars and the stream",
+          "[base][domain]") {
   using Role = TensorArgument::Role;
   Signature signature;
   signature.tensors = {{Role::kInput, {"x", DType::kFloat32, {7, 9}, {}}, {"rows", "cols"}},
