@@ -49,6 +49,11 @@ Statement& Statement::Bind(int parameter, absl::string_view text) {
   return *this;
 }
 
+Statement& Statement::BindReal(int parameter, double value) {
+  HONE_CHECK(sqlite3_bind_double(statement_, parameter, value) == SQLITE_OK);
+  return *this;
+}
+
 Statement& Statement::BindBlob(int parameter, absl::string_view bytes) {
   const char* data = bytes.data() == nullptr ? "" : bytes.data();
   HONE_CHECK(sqlite3_bind_blob64(statement_, parameter, data, bytes.size(), SQLITE_STATIC) == SQLITE_OK);
@@ -77,6 +82,8 @@ void Statement::Reset() {
 }
 
 int64_t Statement::Int(int column) const { return sqlite3_column_int64(statement_, column); }
+
+double Statement::Real(int column) const { return sqlite3_column_double(statement_, column); }
 
 std::string Statement::Bytes(int column) const {
   const void* data = sqlite3_column_blob(statement_, column);

@@ -24,6 +24,7 @@ class Statement {
 
   Statement& Bind(int parameter, int64_t value);
   Statement& Bind(int parameter, absl::string_view text);
+  Statement& BindReal(int parameter, double value);
   Statement& BindBlob(int parameter, absl::string_view bytes);  // not copied: must live until Reset
 
   /// True: a row is there to be read. False: done, and the statement may be bound and stepped again.
@@ -34,6 +35,7 @@ class Statement {
   void Reset();
 
   int64_t Int(int column) const;
+  double Real(int column) const;
   std::string Bytes(int column) const;  // text or blob
 
  private:

@@ -1,0 +1,31 @@
+#pragma once
+
+// A small generator whose whole state is one number, so that a checkpoint keeps it and a resumed sampler draws on.
+// SplitMix64 (Steele, Lea, Flood 2014): equal states give equal draws on every machine.
+
+#include <cstdint>
+
+namespace hone::rollout {
+
+class SplitMix {
+ public:
+  explicit SplitMix(uint64_t state = 0) : state_(state) {}
+
+  uint64_t Next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  /// In [0, 1).
+  double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
+  /// In [0, count), count > 0; the bias of 2^-53 is beneath notice.
+  int64_t Below(int64_t count) { return static_cast<int64_t>(Uniform() * static_cast<double>(count)); }
+
+  uint64_t state() const { return state_; }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace hone::rollout
