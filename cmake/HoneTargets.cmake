@@ -63,9 +63,17 @@ function(hone_test name)
     ENVIRONMENT "HONE_TEST_BIN=${CMAKE_BINARY_DIR}/bin;HONE_PYTHON=${HONE_PYTHON}")
 endfunction()
 
-# Gives a target libtorch and the precompiled <torch/torch.h> of the build.
+# Gives a target libtorch and the precompiled cmake/torch_pch.h of the build.
 function(hone_use_torch name)
   target_link_libraries(${name} PRIVATE hone_torch)
+  get_target_property(type ${name} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    return()
+  endif()
+  if(type STREQUAL "EXECUTABLE")  # the precompiled header is -fPIC; an executable's default would be -fPIE
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIC)
+  endif()
   if(TARGET hone_torch_pch)
     target_precompile_headers(${name} REUSE_FROM hone_torch_pch)
     target_compile_options(${name} PRIVATE -Winvalid-pch)

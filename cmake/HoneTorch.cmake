@@ -22,3 +22,8 @@ target_include_directories(hone_torch SYSTEM INTERFACE
   ${HONE_TORCH_DIR}/include ${HONE_TORCH_DIR}/include/torch/csrc/api/include)
 target_link_libraries(hone_torch INTERFACE ${HONE_TORCH_DIR}/lib/libtorch_cpu.so ${HONE_TORCH_DIR}/lib/libc10.so)
 target_link_options(hone_torch INTERFACE "LINKER:-rpath,${HONE_TORCH_DIR}/lib")
+
+# Compiled once, reused by every target with TORCH (hone_use_torch).
+add_library(hone_torch_pch OBJECT ${CMAKE_CURRENT_LIST_DIR}/torch_pch.cc)
+target_link_libraries(hone_torch_pch PRIVATE hone_flags hone_torch)
+target_precompile_headers(hone_torch_pch PRIVATE ${CMAKE_CURRENT_LIST_DIR}/torch_pch.h)

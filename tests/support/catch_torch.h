@@ -2,11 +2,7 @@
 
 // For tests that use torch: torch first, because its headers define CHECK, which Catch2 then takes back.
 
-#include <torch/torch.h>
-
-#ifdef CHECK
-#undef CHECK
-#endif
+#include "cmake/torch_pch.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
