@@ -1,0 +1,154 @@
+#include "policy/model/decoder.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cmake/torch_pch.h"
+#include "policy/model/torch_status.h"
+
+namespace hone::policy {
+namespace {
+
+using at::Tensor;
+
+// Inverse wavelengths of the rotation. Llama 3.1's scaling: arXiv 2407.21783 as in HF's rope_type "llama3".
+Tensor InverseFrequencies(const RopeConfig& rope, int64_t head_dim) {
+  const int64_t half = head_dim / 2;
+  Tensor out = at::empty({half}, at::kDouble);
+  double* f = out.mutable_data_ptr<double>();
+  const RopeScaling& s = rope.scaling;
+  constexpr double kTwoPi = 6.283185307179586;
+  for (int64_t i = 0; i < half; ++i) {
+    const double plain = 1.0 / std::pow(rope.theta, 2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    f[i] = plain;
+    if (s.factor == 1) continue;
+    if (s.linear) {
+      f[i] = plain / s.factor;
+      continue;
+    }
+    const double turns = static_cast<double>(s.original_max_positions) * plain / kTwoPi;  // over the original context
+    if (turns > s.high_freq_factor) continue;
+    const double smooth = turns < s.low_freq_factor ? 0 : (turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+    f[i] = (1 - smooth) * plain / s.factor + smooth * plain;
+  }
+  return out;
+}
+
+absl::Status CheckRange(const Tensor& values, int64_t limit, const char* what) {
+  if (!values.device().is_cpu() || values.numel() == 0) return absl::OkStatus();
+  const int64_t* v = values.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    if (v[i] < 0 || v[i] >= limit) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " ", v[i], " of token ", i, " is outside [0, ", limit, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const ModelConfig& config, const DecoderOptions& options) {
+  std::unique_ptr<Decoder> decoder(new Decoder(config));
+  HONE_ASSIGN_OR_RETURN(decoder->parameters_,
+                        Parameters::Create(config, at::TensorOptions(options.device).dtype(options.dtype)));
+  decoder->BindLayers();
+  decoder->inverse_frequencies_ = InverseFrequencies(config.rope, config.head_dim);
+  decoder->local_inverse_frequencies_ = InverseFrequencies(config.local_rope, config.head_dim);
+  return decoder;
+}
+
+void Decoder::BindLayers() {
+  const Parameters& p = *parameters_;
+  embedding_ = p.leaf("model.embed_tokens.weight");
+  head_ = config_.tie_word_embeddings ? embedding_ : p.leaf("lm_head.weight");
+  final_norm_ = p.leaf("model.norm.weight");
+  layers_.resize(config_.num_hidden_layers);
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const auto leaf = [&](const char* name) { return p.leaf(absl::StrCat("model.layers.", i, ".", name)); };
+    Layer& layer = layers_[i];
+    layer.local = config_.IsLocal(i);
+    layer.shape = {config_.num_attention_heads, config_.num_key_value_heads, config_.head_dim, config_.Scale(),
+                   layer.local ? config_.sliding_window : 0};
+    layer.input_norm = leaf("input_layernorm.weight");
+    layer.qkv = leaf("self_attn.qkv_proj.weight");
+    if (config_.attention_bias) layer.qkv_bias = leaf("self_attn.qkv_proj.bias");
+    if (config_.query_key_norm) {
+      layer.query_norm = leaf("self_attn.q_norm.weight");
+      layer.key_norm = leaf("self_attn.k_norm.weight");
+    }
+    layer.output = leaf("self_attn.o_proj.weight");
+    layer.gate_up = leaf("mlp.gate_up_proj.weight");
+    layer.down = leaf("mlp.down_proj.weight");
+    if (config_.norm_after_blocks) {
+      layer.attention_norm = leaf("post_attention_layernorm.weight");
+      layer.mlp_norm = leaf("pre_feedforward_layernorm.weight");
+      layer.mlp_after = leaf("post_feedforward_layernorm.weight");
+    } else {
+      layer.mlp_norm = leaf("post_attention_layernorm.weight");
+    }
+  }
+}
+
+Tensor Decoder::Norm(const Tensor& x, const Tensor& weight) const {
+  return RmsNorm(x, weight, config_.norm_adds_one ? 1.0 : 0.0, config_.rms_norm_eps);
+}
+
+Tensor Decoder::NormalizeHeads(const Tensor& qkv, const Layer& layer) const {
+  const int64_t tokens = qkv.size(0), q = layer.shape.heads * layer.shape.head_dim, k = layer.shape.kv_heads * layer.shape.head_dim;
+  const auto norm = [&](int64_t from, int64_t width, const Tensor& weight) {
+    return Norm(qkv.narrow(1, from, width).reshape({-1, layer.shape.head_dim}), weight).view({tokens, width});
+  };
+  return at::cat({norm(0, q, layer.query_norm), norm(q, k, layer.key_norm), qkv.narrow(1, q + k, k)}, 1);
+}
+
+Decoder::Angles Decoder::AnglesFor(const Tensor& positions, const Tensor& inverse_frequencies) const {
+  const Tensor angles = positions.to(at::kDouble).unsqueeze(1) * inverse_frequencies.to(positions.device()).unsqueeze(0);
+  const at::ScalarType dtype = embedding_.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return {angles.cos().to(dtype), angles.sin().to(dtype)};
+}
+
+Tensor Decoder::Block(int64_t index, const Tensor& x, const Angles& angles, Attention& attention) {
+  Layer& layer = layers_[index];
+  const AttentionShape& shape = layer.shape;
+  Tensor qkv = Linear(Norm(x, layer.input_norm), layer.qkv, layer.qkv_bias, layer.packed_qkv);
+  if (config_.query_key_norm) qkv = NormalizeHeads(qkv, layer);
+  qkv = Rope(qkv, angles.cos, angles.sin, shape.heads + shape.kv_heads, shape.head_dim);
+  Tensor mixed = Linear(attention.Attend(index, qkv, shape), layer.output, Tensor(), layer.packed_output);
+  if (config_.norm_after_blocks) mixed = Norm(mixed, layer.attention_norm);
+  const Tensor middle = x + mixed;
+  const Tensor gate_up = Linear(Norm(middle, layer.mlp_norm), layer.gate_up, Tensor(), layer.packed_gate_up);
+  Tensor out = Linear(GatedActivation(gate_up, config_.activation), layer.down, Tensor(), layer.packed_down);
+  if (config_.norm_after_blocks) out = Norm(out, layer.mlp_after);
+  return middle + out;
+}
+
+Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attention& attention) {
+  Tensor x = at::embedding(embedding_, ids);
+  // The scale is rounded to the weights' dtype first, as HF does.
+  if (config_.embedding_scale != 1) x = x * at::scalar_tensor(config_.embedding_scale, x.options().requires_grad(false));
+  const Angles all = AnglesFor(positions, inverse_frequencies_);
+  Angles local;
+  if (!config_.layer_is_local.empty()) local = AnglesFor(positions, local_inverse_frequencies_);
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) x = Block(i, x, layers_[i].local ? local : all, attention);
+  return Norm(x, final_norm_);
+}
+
+absl::StatusOr<Tensor> Decoder::Hidden(const Tensor& ids, const Tensor& positions, Attention& attention) {
+  HONE_RETURN_IF_ERROR(CheckRange(ids, config_.vocab_size, "id"));
+  HONE_RETURN_IF_ERROR(CheckRange(positions, config_.max_position_embeddings, "position"));
+  return CatchTorch("forward", [&] { return HiddenOrThrow(ids, positions, attention); });
+}
+
+absl::StatusOr<Tensor> Decoder::Logits(const Tensor& hidden) {
+  return CatchTorch("logits", [&] {
+    const Tensor logits = Linear(hidden, head_, Tensor(), packed_head_);
+    return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+  });
+}
+
+absl::StatusOr<LogProbs> Decoder::TargetLogProbs(const Tensor& hidden, const Tensor& targets, double temperature) {
+  return CatchTorch("log-probs", [&] { return TokenLogProbs(hidden, head_, packed_head_, targets, temperature); });
+}
+
+}  // namespace hone::policy
