@@ -1,0 +1,79 @@
+#pragma once
+
+// One optimiser step out of micro-batches: what SFT and RL share.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "policy/model/decoder.h"
+#include "trainer/optim/adamw.h"
+#include "trainer/optim/schedule.h"
+
+namespace hone::trainer {
+
+/// Scalars of one step, under the names that MetricsWriter records.
+using StepMetrics = std::map<std::string, double>;
+
+/// Where a step is: for progress lines and for tests that kill it there.
+enum class StepPhase { kScore, kForward, kBackward, kOptimizer };
+
+struct LearnerOptions {
+  AdamWOptions adamw;
+  Schedule schedule;
+  double clip_norm = 1.0;             // of the global gradient; 0: no clipping
+  int64_t micro_batch_tokens = 8192;  // token budget of one forward and backward pass
+  std::function<void(StepPhase)> on_phase;  // may be empty
+};
+
+struct StepOutcome {
+  bool updated = false;  // false: the gradient or the loss was not finite, or there was nothing to train on
+  double loss = 0;
+  double gradient_norm = 0;  // before clipping
+  double learning_rate = 0;
+};
+
+/// Owns the optimiser and the counters; borrows the decoder. Not thread-safe.
+class Learner {
+ public:
+  static absl::StatusOr<std::unique_ptr<Learner>> Create(const LearnerOptions& options, policy::Decoder& decoder);
+
+  /// Calls `micro_loss(i)` for i in [0, micro_batches): it runs the forward pass and returns the scalar loss, whose
+  /// gradients are accumulated. Then clips and steps. Losses must already be shares of the whole batch.
+  /// A loss or gradient norm that is not finite changes no weight and counts as a skipped step; so does
+  /// micro_batches = 0. An error leaves the weights untouched.
+  absl::StatusOr<StepOutcome> Step(size_t micro_batches, const std::function<absl::StatusOr<at::Tensor>(size_t)>& micro_loss);
+
+  policy::Decoder& decoder() { return decoder_; }
+  AdamW& optimizer() { return *optimizer_; }
+  const LearnerOptions& options() const { return options_; }
+  void EnterPhase(StepPhase phase) const {
+    if (options_.on_phase) options_.on_phase(phase);
+  }
+
+  /// Calls of Step, skipped ones included; drives the schedule.
+  int64_t step() const { return step_; }
+  int64_t skipped_steps() const { return skipped_steps_; }
+  /// Number of updates of the weights: what rollouts are labelled with.
+  int64_t policy_version() const { return policy_version_; }
+
+  /// The counters a checkpoint keeps ("learner/..."), and back. kInvalidArgument names a missing one.
+  std::map<std::string, int64_t> Counters() const;
+  absl::Status RestoreCounters(const std::map<std::string, int64_t>& counters);
+
+ private:
+  Learner(const LearnerOptions& options, policy::Decoder& decoder) : options_(options), decoder_(decoder) {}
+  absl::StatusOr<StepOutcome> Skip(StepOutcome outcome);
+
+  LearnerOptions options_;
+  policy::Decoder& decoder_;
+  std::unique_ptr<AdamW> optimizer_;
+  int64_t step_ = 0;
+  int64_t skipped_steps_ = 0;
+  int64_t policy_version_ = 0;
+};
+
+}  // namespace hone::trainer

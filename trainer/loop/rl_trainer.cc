@@ -1,0 +1,245 @@
+#include "trainer/loop/rl_trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "policy/model/torch_status.h"
+#include "trainer/data/packing.h"
+#include "trainer/loop/scorer.h"
+
+namespace hone::trainer {
+
+// Everything about the batch's tokens that is fixed before the first update. Per sequence, [ids].
+struct RlTrainer::Plan {
+  std::vector<std::vector<float>> old_log_probs;
+  std::vector<std::vector<float>> weights;
+  std::vector<std::vector<uint8_t>> counted;
+  std::vector<std::vector<float>> coefficients;
+  StepMetrics sums;
+};
+
+namespace {
+
+// The trained tokens of all sequences in one row, as filters see them.
+struct FilterArrays {
+  std::vector<float> train, rollout, mask, advantages;
+  std::vector<int64_t> offsets{0};
+};
+
+FilterArrays Flatten(const std::vector<TrainSequence>& sequences, const std::vector<std::vector<float>>& train) {
+  FilterArrays out;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const TrainSequence& s = sequences[i];
+    for (int64_t t = 0; t < s.length(); ++t) {
+      if (s.loss_mask[t] == 0) continue;
+      out.train.push_back(train[i][t]);
+      out.rollout.push_back(s.rollout_log_probs[t]);
+    }
+    out.offsets.push_back(static_cast<int64_t>(out.train.size()));
+    out.advantages.push_back(static_cast<float>(s.advantage));
+  }
+  out.mask.assign(out.train.size(), 1.0f);
+  return out;
+}
+
+absl::Status CheckDecision(const FilterDecision& decision, size_t tokens) {
+  if (decision.weight.size() != tokens || decision.counted.size() != tokens) {
+    return absl::InternalError(absl::StrCat("a filter changed the number of tokens from ", tokens, " to ", decision.weight.size()));
+  }
+  const auto bad = std::find_if(decision.weight.begin(), decision.weight.end(), [](float w) { return !(w >= 0) || !std::isfinite(w); });
+  if (bad == decision.weight.end()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("a filter gave token ", bad - decision.weight.begin(), " the weight ", *bad));
+}
+
+void AddStaleness(const std::vector<TrainSequence>& sequences, int64_t version, StepMetrics& metrics) {
+  double sum = 0, tokens = 0, most = 0;
+  for (const TrainSequence& s : sequences) {
+    for (const VersionSpan& span : s.versions) {
+      const double behind = static_cast<double>(version - span.policy_version), length = static_cast<double>(span.end - span.begin);
+      sum += behind * length;
+      tokens += length;
+      most = std::max(most, behind);
+    }
+  }
+  if (tokens == 0) return;
+  metrics["staleness_mean"] = sum / tokens;
+  metrics["staleness_max"] = most;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RlTrainer>> RlTrainer::Create(const RlOptions& options, policy::Decoder& decoder) {
+  HONE_RETURN_IF_ERROR(Validate(options.loss));
+  if (!(options.temperature > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("rl: temperature = ", options.temperature, ", allowed > 0"));
+  }
+  if (options.updates < 1) return absl::InvalidArgumentError(absl::StrCat("rl: updates = ", options.updates, ", allowed >= 1"));
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<Learner> learner, Learner::Create(options.learner, decoder));
+  return std::unique_ptr<RlTrainer>(new RlTrainer(options, std::move(learner)));
+}
+
+absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences, Plan& plan, StepMetrics& metrics) {
+  std::vector<std::vector<float>> train;
+  const bool scored = options_.old_policy == OldPolicy::kRecomputed || !options_.filters.empty();
+  if (scored) {
+    learner_->EnterPhase(StepPhase::kScore);
+    HONE_ASSIGN_OR_RETURN(train, ScoreSequences(learner_->decoder(), sequences, options_.temperature,
+                                                learner_->options().micro_batch_tokens));
+  } else {
+    for (const TrainSequence& s : sequences) train.push_back(s.rollout_log_probs);
+  }
+  const FilterArrays arrays = Flatten(sequences, train);
+  const FilterBatch batch{arrays.train, arrays.rollout, arrays.mask, arrays.offsets, arrays.advantages};
+  FilterDecision decision = FilterDecision::KeepAll(batch.tokens());
+  double mismatch = 0, known = 0;
+  for (int64_t t = 0; t < batch.tokens(); ++t) {
+    if (std::isfinite(batch.LogRatio(t))) {
+      mismatch += std::abs(batch.LogRatio(t));
+      ++known;
+    } else {
+      decision.weight[t] = 0;
+      decision.counted[t] = 0;
+    }
+  }
+  if (scored && known > 0) metrics["mismatch_abs_log_ratio"] = mismatch / known;
+  for (const LossFilter& filter : options_.filters) {
+    HONE_RETURN_IF_ERROR(filter(batch, decision));
+    HONE_RETURN_IF_ERROR(CheckDecision(decision, arrays.train.size()));
+  }
+  metrics.insert(decision.stats.begin(), decision.stats.end());
+  const double rejected = static_cast<double>(std::count(decision.weight.begin(), decision.weight.end(), 0.0f));
+  metrics["rejected_share"] = batch.tokens() > 0 ? rejected / static_cast<double>(batch.tokens()) : 0;
+
+  size_t next = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const TrainSequence& s = sequences[i];
+    plan.weights.emplace_back(s.ids.size(), 0.0f);
+    plan.counted.emplace_back(s.ids.size(), uint8_t{0});
+    plan.coefficients.emplace_back(s.ids.size(), 0.0f);
+    for (size_t t = 0; t < s.ids.size(); ++t) {
+      if (s.loss_mask[t] == 0) continue;
+      plan.weights[i][t] = decision.weight[next];
+      plan.counted[i][t] = decision.counted[next];
+      ++next;
+    }
+  }
+  plan.old_log_probs = options_.old_policy == OldPolicy::kRecomputed ? std::move(train) : std::vector<std::vector<float>>{};
+  if (plan.old_log_probs.empty()) {
+    for (const TrainSequence& s : sequences) plan.old_log_probs.push_back(s.rollout_log_probs);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>& sequences, const Plan& plan,
+                                                const std::vector<size_t>& which, StepMetrics& sums) {
+  const PackedBatch batch = Pack(sequences, which);
+  policy::PackedSequences attention(batch.offsets);
+  policy::Decoder& decoder = learner_->decoder();
+  HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
+  HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows, decoder.TargetLogProbs(hidden.index_select(0, batch.loss_rows),
+                                                                            batch.targets, options_.temperature));
+  std::vector<float> old, advantages, coefficients, weights, reference;
+  bool with_reference = true;
+  for (size_t index : which) with_reference = with_reference && !sequences[index].reference_log_probs.empty();
+  for (size_t index : which) {
+    const TrainSequence& s = sequences[index];
+    for (size_t t = 1; t < s.ids.size(); ++t) {
+      if (s.loss_mask[t] == 0) continue;
+      old.push_back(plan.old_log_probs[index][t]);
+      advantages.push_back(static_cast<float>(s.advantage));
+      coefficients.push_back(plan.coefficients[index][t]);
+      weights.push_back(plan.weights[index][t]);
+      if (with_reference) reference.push_back(s.reference_log_probs[t]);
+    }
+  }
+  const at::Device device = hidden.device();
+  const auto tensor = [&](const std::vector<float>& values) { return at::tensor(values, at::kFloat).to(device); };
+  return policy::CatchTorch("policy loss", [&] {
+    PolicyLossInput input{rows.log_probs, rows.entropy, tensor(old), tensor(advantages), tensor(coefficients), tensor(weights),
+                          with_reference ? tensor(reference) : at::Tensor(), batch.loss_offsets};
+    PolicyLossOutput out = PolicyLoss(input, options_.loss);
+    for (const auto& [name, value] : out.sums) sums[name] += value;
+    return out.loss;
+  });
+}
+
+absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan& plan, std::vector<size_t> which,
+                               StepMetrics& metrics) {
+  std::vector<uint8_t> counted;
+  std::vector<int64_t> offsets{0}, lengths;
+  const bool regularised = options_.loss.kl_coefficient > 0 || options_.loss.entropy_coefficient > 0;
+  bool live = false;
+  for (size_t index : which) {
+    const TrainSequence& s = sequences[index];
+    for (size_t t = 0; t < s.ids.size(); ++t) {
+      if (s.loss_mask[t] == 0) continue;
+      counted.push_back(plan.counted[index][t]);
+      live = live || (plan.weights[index][t] > 0 && (s.advantage != 0 || regularised));
+    }
+    offsets.push_back(static_cast<int64_t>(counted.size()));
+    lengths.push_back(s.length());
+  }
+  const std::vector<double> shares = TokenCoefficients(counted, offsets, options_.loss.aggregation, options_.loss.constant_length);
+  size_t next = 0;
+  for (size_t index : which) {
+    for (size_t t = 0; t < sequences[index].ids.size(); ++t) {
+      if (sequences[index].loss_mask[t] != 0) plan.coefficients[index][t] = static_cast<float>(shares[next++]);
+    }
+  }
+  std::vector<std::vector<size_t>> micro;
+  if (live) micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
+  for (std::vector<size_t>& batch : micro) {
+    for (size_t& index : batch) index = which[index];
+  }
+  HONE_ASSIGN_OR_RETURN(const StepOutcome outcome, learner_->Step(micro.size(), [&](size_t i) {
+    return MicroLoss(sequences, plan, micro[i], plan.sums);
+  }));
+  metrics["loss"] = outcome.loss;
+  metrics["gradient_norm"] = outcome.gradient_norm;
+  metrics["learning_rate"] = outcome.learning_rate;
+  metrics["updated"] += outcome.updated ? 1 : 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepMetrics> RlTrainer::Step(const std::vector<TrainSequence>& sequences) {
+  const auto start = std::chrono::steady_clock::now();
+  StepMetrics metrics{{"updated", 0}, {"sequences", static_cast<double>(sequences.size())}};
+  double tokens = 0, loss_tokens = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    HONE_RETURN_IF_ERROR(Validate(sequences[i], i, /*needs_rollout=*/true));
+    if (!std::isfinite(sequences[i].advantage)) {
+      return absl::InvalidArgumentError(absl::StrCat("training sequence ", i, ": advantage is ", sequences[i].advantage));
+    }
+    tokens += static_cast<double>(sequences[i].length());
+    loss_tokens += static_cast<double>(sequences[i].LossTokens());
+  }
+  AddStaleness(sequences, learner_->policy_version(), metrics);
+  Plan plan;
+  HONE_RETURN_IF_ERROR(DecideTokens(sequences, plan, metrics));
+  const size_t updates = static_cast<size_t>(options_.updates);
+  for (size_t u = 0; u < updates; ++u) {
+    std::vector<size_t> which;
+    for (size_t i = u; i < sequences.size(); i += updates) which.push_back(i);
+    HONE_RETURN_IF_ERROR(Update(sequences, plan, std::move(which), metrics));
+  }
+  const double seen = plan.sums["tokens"];
+  if (seen > 0) {
+    metrics["entropy"] = plan.sums["entropy"] / seen;
+    metrics["clip_fraction"] = plan.sums["clipped"] / seen;
+    metrics["ratio"] = plan.sums["ratio"] / seen;
+    metrics["mean_abs_log_ratio"] = plan.sums["abs_log_ratio"] / seen;
+    metrics["policy_loss"] = plan.sums["policy_loss"] / static_cast<double>(updates);
+    if (plan.sums.count("kl") != 0) metrics["kl"] = plan.sums["kl"] / seen;
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  metrics["tokens"] = tokens;
+  metrics["loss_tokens"] = loss_tokens;
+  metrics["tokens_per_s"] = tokens / seconds;
+  metrics["skipped_steps"] = static_cast<double>(learner_->skipped_steps());
+  return metrics;
+}
+
+}  // namespace hone::trainer

@@ -1,0 +1,19 @@
+#pragma once
+
+// Log-probs of given tokens under a policy, without gradients: old and reference policies, and the self-test.
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "policy/model/decoder.h"
+#include "trainer/data/sequence.h"
+
+namespace hone::trainer {
+
+/// result[i] [ids of sequence i]: log pi(ids[t] | ids[0, t)) at `temperature` where loss_mask is 1, 0 elsewhere.
+/// On the CPU in fp32 the same bits as the native engine's log-probs, whatever the token budget.
+absl::StatusOr<std::vector<std::vector<float>>> ScoreSequences(policy::Decoder& decoder,
+                                                               const std::vector<TrainSequence>& sequences,
+                                                               double temperature, int64_t token_budget);
+
+}  // namespace hone::trainer

@@ -1,0 +1,61 @@
+#pragma once
+
+// AdamW with decoupled weight decay: fp32 moments, one fused pass over each leaf. arXiv:1711.05101, algorithm 2, with
+// the decay scaled by the learning rate as torch.optim.AdamW does.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/statusor.h"
+#include "policy/model/parameters.h"
+
+namespace hone::trainer {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // on matrices only
+};
+
+/// Owns the gradients too: one flat buffer that the leaves' .grad are views of. Not thread-safe.
+class AdamW {
+ public:
+  /// `leaves` are shared with the model. kInvalidArgument: an option out of range, or no leaf requires grad.
+  static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves);
+
+  void ZeroGradients();
+  /// sqrt of the sum of squares of all gradients, summed in fp64.
+  double GradientNorm() const;
+  void ScaleGradients(double factor);
+  /// kInternal carries torch's message.
+  absl::Status Step(double learning_rate);
+
+  int64_t steps() const { return steps_; }
+  const at::Tensor& gradients() const { return gradients_; }
+
+  /// "exp_avg", "exp_avg_sq": [flat size] fp32; what a checkpoint keeps besides steps().
+  std::vector<std::pair<std::string, at::Tensor>> State() const;
+  /// kInvalidArgument: a missing tensor or another shape.
+  absl::Status Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps);
+
+ private:
+  /// Leaves that share a weight decay.
+  struct Group {
+    double weight_decay;
+    std::vector<at::Tensor> values, gradients, exp_avg, exp_avg_sq, steps;
+  };
+
+  explicit AdamW(const AdamWOptions& options) : options_(options) {}
+
+  AdamWOptions options_;
+  at::Tensor gradients_, exp_avg_, exp_avg_sq_;
+  std::vector<Group> groups_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace hone::trainer
