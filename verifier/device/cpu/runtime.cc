@@ -316,6 +316,7 @@ void Runtime::RunBlocks(HoneBlockEntry entry, HoneThreadEntry thread, const void
 
 using hone::cpu::State;
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 void hone_rt_configure(const HoneConfiguration* configuration) {
@@ -670,3 +671,4 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

@@ -24,7 +24,7 @@ struct HoneCpuMode {
 void hone_cpu_set_mode(const struct HoneCpuMode* mode);
 
 /// Tells the runtime of device memory that the runner owns: whole pages. In checked mode kernels reach it (read-only ones
-/// for reading) and host code does not: a host access faults. Returns 0, or -1 when too many are registered (64).
+/// for reading) and host code does not: a host access faults. Returns 0, or -1 when too many are registered (1024).
 int hone_cpu_register_buffer(void* begin, unsigned long long bytes, int writable);
 void hone_cpu_unregister_buffers(void);
 

@@ -1,0 +1,24 @@
+#pragma once
+
+// Builder of native candidates for the CPU backend. Each compile runs in a sandbox with limits.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "verifier/build/builder.h"
+#include "verifier/cache/artefact_store.h"
+
+namespace hone::verifier {
+
+struct CpuBuilderOptions {
+  std::string compiler = "g++";
+  std::string headers;             // empty: those that ship with the program
+  std::string sandbox = "auto";    // "auto", "bubblewrap", "none"
+  bool include_cfloat = true;      // nvcc's line has `-include cfloat`; false reproduces verdicts measured without it
+};
+
+/// `store` outlives the builder. kFailedPrecondition: no compiler, no headers, or no sandbox where one is demanded.
+absl::StatusOr<std::unique_ptr<Builder>> CreateCpuBuilder(const CpuBuilderOptions& options, ArtefactStore* store);
+
+}  // namespace hone::verifier

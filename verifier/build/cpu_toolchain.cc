@@ -1,0 +1,155 @@
+#include "verifier/build/cpu_toolchain.h"
+
+#include <climits>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "base/subprocess.h"
+
+namespace hone::verifier {
+namespace {
+
+// CUDA's default arithmetic: contraction into FMA, no traps, no errno; exact division and square root stay.
+const std::vector<std::string>& CommonFlags() {
+  static const auto* const flags = new std::vector<std::string>{
+      "-std=gnu++17",        "-w",
+      "-fPIC",               "-march=native",
+      "-fno-exceptions",     "-fno-rtti",
+      "-fvisibility=hidden", "-fno-gnu-unique",
+      "-fno-plt",            "-fno-semantic-interposition",
+      "-fno-math-errno",     "-fno-trapping-math",
+      "-ffp-contract=fast",  "-fno-stack-protector",
+      "-fno-ident",          "-fno-asynchronous-unwind-tables",
+      "-fno-threadsafe-statics", "-fmax-errors=20",
+      "-fno-diagnostics-show-caret", "-fno-diagnostics-show-option",
+      "-U_FORTIFY_SOURCE",   "-nostdinc",
+#if defined(__x86_64__)
+      "-mno-red-zone",       "-fcf-protection=none",
+#endif
+  };
+  return *flags;
+}
+
+absl::StatusOr<std::string> Output(const std::vector<std::string>& argv) {
+  SpawnOptions spawn;
+  spawn.argv = argv;
+  spawn.environment = {"LC_ALL=C", absl::StrCat("PATH=", getenv("PATH") != nullptr ? getenv("PATH") : "/usr/bin:/bin")};
+  spawn.inherit_environment = false;
+  HONE_ASSIGN_OR_RETURN(RunResult result, Run(spawn, absl::Seconds(30)));
+  if (result.exit_code != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(absl::StrJoin(argv, " "), ": ", result.output));
+  }
+  return std::string(absl::StripAsciiWhitespace(result.output));
+}
+
+std::string RealPath(const std::string& path) {
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+}
+
+// Where a name stands on PATH; itself if it has a slash or is nowhere.
+std::string OnPath(const std::string& name) {
+  if (absl::StrContains(name, "/")) return RealPath(name);
+  const char* path = getenv("PATH");
+  for (absl::string_view folder : absl::StrSplit(path != nullptr ? path : "/usr/bin:/bin", ':')) {
+    const std::string candidate = absl::StrCat(folder, "/", name);
+    if (FileExists(candidate)) return RealPath(candidate);
+  }
+  return name;
+}
+
+// The words of the line of `-###` output that runs the compiler proper.
+std::vector<std::string> CompilerProper(absl::string_view output) {
+  for (absl::string_view line : absl::StrSplit(output, '\n')) {
+    if (!absl::StartsWith(line, " ") || !absl::StrContains(line, "/cc1plus")) continue;
+    std::vector<std::string> words;
+    std::string word;
+    bool quoted = false;
+    for (size_t i = 0; i <= line.size(); ++i) {
+      const char c = i < line.size() ? line[i] : ' ';
+      if (c == '"') {
+        quoted = !quoted;
+      } else if (c == ' ' && !quoted) {
+        if (!word.empty()) words.push_back(word);
+        word.clear();
+      } else if (c == '\\' && i + 1 < line.size()) {
+        word += line[++i];
+      } else {
+        word += c;
+      }
+    }
+    return words;
+  }
+  return {};
+}
+
+absl::StatusOr<std::vector<std::string>> CompileCommand(const std::string& compiler, std::vector<std::string> flags,
+                                                        const std::string& headers) {
+  std::vector<std::string> argv = {compiler, "-###", "-S", "-x", "c++", "/dev/null", "-o", "/dev/null", "-I", headers};
+  argv.insert(argv.end(), CommonFlags().begin(), CommonFlags().end());
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  HONE_ASSIGN_OR_RETURN(const std::string output, Output(argv));
+  std::vector<std::string> words = CompilerProper(output);
+  if (words.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(compiler, " -### does not show a cc1plus command: is it g++?"));
+  }
+  std::vector<std::string> command;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "/dev/null") continue;
+    if ((words[i] == "-o" || words[i] == "-dumpbase" || words[i] == "-dumpdir" || words[i] == "-imultiarch" ||
+         words[i] == "-dumpbase-ext") && i + 1 < words.size()) {
+      ++i;
+      continue;
+    }
+    command.push_back(words[i]);
+  }
+  command.insert(command.end(), {"-include", "hone/prelude.h"});
+  return command;
+}
+
+}  // namespace
+
+absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, const std::string& header_folder) {
+  if (!FileExists(header_folder + "/hone/prelude.h")) {
+    return absl::FailedPreconditionError(absl::StrCat("no emulation headers at ", header_folder, "/hone/prelude.h"));
+  }
+  const std::string headers = RealPath(header_folder);
+  CpuToolchain toolchain;
+  const auto number = Output({compiler, "-dumpfullversion"});
+  if (absl::IsNotFound(number.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the CPU backend compiles with ", compiler, ", which is not installed (package g++)"));
+  }
+  if (!number.ok()) return number.status();
+  toolchain.version = absl::StrCat("g++ ", *number, " (emulated CUDA)");
+  HONE_ASSIGN_OR_RETURN(toolchain.compile, CompileCommand(compiler, {"-O3"}, headers));
+  HONE_ASSIGN_OR_RETURN(toolchain.check, CompileCommand(compiler,
+                                                        {"-O1", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"},
+                                                        headers));
+  HONE_ASSIGN_OR_RETURN(const std::string as, Output({compiler, "-print-prog-name=as"}));
+  HONE_ASSIGN_OR_RETURN(const std::string ld, Output({compiler, "-print-prog-name=ld"}));
+  toolchain.assemble = {OnPath(as), "--64"};
+#if !defined(__x86_64__)
+  toolchain.assemble.pop_back();
+#endif
+  toolchain.link = {OnPath(ld), "-shared", "--hash-style=gnu", "--build-id=none", "-z", "noexecstack", "-z", "relro"};
+  toolchain.folders = {"/usr", headers};
+  std::vector<std::string> parts = {toolchain.version, absl::StrJoin(toolchain.compile, " "),
+                                    absl::StrJoin(toolchain.check, " "), absl::StrJoin(toolchain.link, " ")};
+  for (const char* header : {"api", "atomics", "base_types", "execution", "kernel", "math", "prelude", "runtime_api",
+                             "vector_types", "warp"}) {
+    HONE_ASSIGN_OR_RETURN(std::string text, ReadFile(absl::StrCat(headers, "/hone/", header, ".h")));
+    parts.push_back(std::move(text));
+  }
+  toolchain.identity = Sha256Hex(absl::StrJoin(parts, "\n"));
+  return toolchain;
+}
+
+}  // namespace hone::verifier

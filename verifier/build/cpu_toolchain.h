@@ -1,0 +1,27 @@
+#pragma once
+
+// g++ as the CPU backend uses it: the compiler proper, the assembler and the linker called directly, because the driver
+// and its environment cost more than a small kernel's compilation.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace hone::verifier {
+
+/// The three commands of one compilation, up to their file names.
+struct CpuToolchain {
+  std::string version;                   // "g++ 12.2.0 (emulated CUDA)"
+  std::string identity;                  // everything an artefact's bytes depend on: version, flags, processor, headers
+  std::vector<std::string> compile;      // source to assembly; append "-o", out.s, in.cc
+  std::vector<std::string> check;        // the same with array bounds checks
+  std::vector<std::string> assemble;     // append "-o", out.o, in.s
+  std::vector<std::string> link;         // append "-o", out.so, in.o
+  std::vector<std::string> folders;      // what the commands read, for the sandbox
+
+  /// `compiler` is looked up on PATH. `headers` holds hone/prelude.h. kFailedPrecondition names what is missing.
+  static absl::StatusOr<CpuToolchain> Find(const std::string& compiler, const std::string& headers);
+};
+
+}  // namespace hone::verifier

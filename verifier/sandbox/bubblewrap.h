@@ -1,0 +1,33 @@
+#pragma once
+
+// The command line that puts a program into a sandbox: new user, process, network, mount, ipc, uts and cgroup namespaces,
+// no capabilities, no environment, and a file system that holds only what is named here. Needs `bwrap` and either root or
+// user namespaces. Limits (memory, time, files) are the spawner's: base/subprocess.h, and the program's own.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace hone::verifier {
+
+struct SandboxSpec {
+  std::vector<std::string> read_only;        // files or folders, visible at the same path; must exist
+  std::vector<std::string> read_only_try;    // the same, skipped where missing
+  std::vector<std::pair<std::string, std::string>> writable;  // {path here, path inside}
+  std::vector<std::string> devices;          // device nodes: "/dev/nvidia0"
+  bool system_libraries = true;              // /lib, /lib64, /usr/lib, /usr/lib64 and the loader's cache, read-only
+  bool sys = false;                          // /sys, read-only: the CUDA driver asks for it
+  std::string tmp = "/tmp";                  // a private, empty, writable folder in memory; empty: none
+  std::string folder = "/";                  // working folder
+  std::vector<std::string> environment;      // "KEY=value"
+};
+
+/// `command` inside the sandbox. Descriptors pass through. The sandbox and all in it end when the caller does.
+std::vector<std::string> InSandbox(const SandboxSpec& spec, const std::vector<std::string>& command);
+
+/// Whether a sandbox can be made on this machine: starts one, once per process. kFailedPrecondition says what is missing.
+const absl::Status& SandboxAvailable();
+
+}  // namespace hone::verifier
