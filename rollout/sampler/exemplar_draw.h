@@ -12,8 +12,8 @@
 namespace hone::rollout {
 
 /// P(i) = exp((mean_i - mu) / tau) / sum_j exp((mean_j - mu) / tau), mu the mean of the bucket means. `tau` > 0.
-/// Source: CUDA-L1, arXiv:2507.14111, exemplar sampling. (The softmax does not depend on mu; it keeps exp in range, here
-/// together with the largest exponent.)
+/// Source: CUDA-L1, arXiv:2507.14111, exemplar sampling. (The softmax does not depend on mu; it keeps exp in range,
+/// here together with the largest exponent.)
 std::vector<double> BucketProbabilities(absl::Span<const double> bucket_means, double tau);
 
 /// Two distinct buckets: the first by P, the second by P without the first, renormalised. Needs at least two. Ours: how

@@ -44,7 +44,8 @@ std::optional<double> SpeedupOf(const Verdict& verdict, const std::string& estim
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExemplarStore>> ExemplarStore::Open(const std::string& path, const ExemplarConfig& config) {
+absl::StatusOr<std::unique_ptr<ExemplarStore>> ExemplarStore::Open(const std::string& path,
+                                                                   const ExemplarConfig& config) {
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path));
   std::unique_ptr<ExemplarStore> store(new ExemplarStore(config, std::move(database)));
   HONE_RETURN_IF_ERROR(store->CreateTables());
@@ -57,7 +58,8 @@ absl::Status ExemplarStore::CreateTables() {
   HONE_ASSIGN_OR_RETURN(const int64_t version, Number("PRAGMA user_version", ""));
   HONE_ASSIGN_OR_RETURN(const int64_t tables, Number("SELECT COUNT(*) FROM sqlite_master", ""));
   if (version > kVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("exemplar store of version ", version, "; this one reads ", kVersion));
+    return absl::InvalidArgumentError(
+        absl::StrCat("exemplar store of version ", version, "; this one reads ", kVersion));
   }
   if (version == 0 && tables > 0) return absl::DataLossError("a database, but not an exemplar store");
   if (version == 0) {
@@ -141,8 +143,7 @@ absl::Status ExemplarStore::Insert(const ExemplarOffer& offer, double speedup) {
                         database_->Prepare("INSERT INTO exemplars (task, content, bucket, speedup, source, origin, "
                                            "policy_version) VALUES (?, ?, ?, ?, ?, ?, ?)"));
   statement.Bind(1, offer.task_id).Bind(2, Sha256Hex(offer.source)).Bind(3, bucket).BindReal(4, speedup);
-  HONE_RETURN_IF_ERROR(
-      statement.Bind(5, offer.source).Bind(6, offer.origin).Bind(7, offer.policy_version).Run());
+  HONE_RETURN_IF_ERROR(statement.Bind(5, offer.source).Bind(6, offer.origin).Bind(7, offer.policy_version).Run());
   HONE_ASSIGN_OR_RETURN(const int64_t sequence, Number("SELECT MAX(sequence) FROM exemplars", ""));
   return MakeRoom(offer.task_id, bucket, sequence);
 }
@@ -172,7 +173,7 @@ absl::Status ExemplarStore::EvictOldest(const std::string& task_id, int64_t buck
 }
 
 absl::StatusOr<std::optional<std::pair<Exemplar, Exemplar>>> ExemplarStore::Draw(const std::string& task_id,
-                                                                                SplitMix& random) {
+                                                                                 SplitMix& random) {
   std::vector<int64_t> buckets;
   std::vector<int64_t> counts;
   std::vector<double> means;
@@ -207,9 +208,10 @@ absl::StatusOr<Exemplar> ExemplarStore::DrawFrom(const std::string& task_id, int
 }
 
 absl::StatusOr<std::optional<double>> ExemplarStore::Best(const std::string& task_id) {
-  HONE_ASSIGN_OR_RETURN(Statement statement,
-                        database_->Prepare("SELECT speedup FROM exemplars WHERE task = ? AND evicted_at IS NULL ORDER BY "
-                                           "speedup DESC LIMIT 1"));
+  HONE_ASSIGN_OR_RETURN(
+      Statement statement,
+      database_->Prepare("SELECT speedup FROM exemplars WHERE task = ? AND evicted_at IS NULL ORDER BY "
+                         "speedup DESC LIMIT 1"));
   statement.Bind(1, task_id);
   HONE_ASSIGN_OR_RETURN(const bool row, statement.Step());
   if (!row) return std::nullopt;
@@ -233,10 +235,10 @@ absl::Status ExemplarStore::RestoreTo(int64_t mark) {
     return absl::NotFoundError(
         absl::StrCat("exemplar store has no mark ", mark, ": it can go back to ", forgotten, " up to ", now));
   }
-  HONE_RETURN_IF_ERROR(database_->Execute(
-      absl::StrCat("DELETE FROM exemplars WHERE sequence > ", mark, ";",
-                   "UPDATE exemplars SET evicted_at = NULL WHERE evicted_at > ", mark, ";",
-                   "UPDATE sqlite_sequence SET seq = ", mark, " WHERE name = 'exemplars'")));
+  HONE_RETURN_IF_ERROR(
+      database_->Execute(absl::StrCat("DELETE FROM exemplars WHERE sequence > ", mark, ";",
+                                      "UPDATE exemplars SET evicted_at = NULL WHERE evicted_at > ", mark, ";",
+                                      "UPDATE sqlite_sequence SET seq = ", mark, " WHERE name = 'exemplars'")));
   return transaction.Commit();
 }
 

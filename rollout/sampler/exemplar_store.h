@@ -2,9 +2,9 @@
 
 // The exemplars of CUDA-L1's contrastive prompts: verified candidates of each task, in buckets of similar speedup.
 //
-// A prompt shows two earlier implementations with their measured speedups, one from each of two distinct buckets, so that
-// the policy sees what made one faster than the other. The store keeps the candidates and draws the pair.
-// Source: CUDA-L1, arXiv:2507.14111, contrastive prompting and its measurement rules. Ours, because not published: bucket
+// A prompt shows two earlier implementations with their measured speedups, one from each of two distinct buckets, so
+// that the policy sees what made one faster than the other. The store keeps the candidates and draws the pair. Source:
+// CUDA-L1, arXiv:2507.14111, contrastive prompting and its measurement rules. Ours, because not published: bucket
 // width, tau, bounds, eviction.
 //
 // Scores of different devices or baselines say nothing about one another: the first candidate decides both for the
@@ -75,7 +75,8 @@ struct Exemplar {
 /// A database file, kept through kill -9 after every offer that returned. One thread at a time.
 class ExemplarStore {
  public:
-  /// Creates the file when missing. kFailedPrecondition: another process holds it. kDataLoss: not a store. kInvalidArgument: of a newer version.
+  /// Creates the file when missing. kFailedPrecondition: another process holds it. kDataLoss: not a store.
+  /// kInvalidArgument: of a newer version.
   static absl::StatusOr<std::unique_ptr<ExemplarStore>> Open(const std::string& path, const ExemplarConfig& config);
 
   /// kFailedPrecondition: a device or baseline other than the file's, naming both.

@@ -77,8 +77,8 @@ absl::StatusOr<RetryRecord> RecordFromJson(const Json& json) {
 }
 
 constexpr std::pair<const char*, int64_t RetryStats::*> kCounters[] = {
-    {"slots", &RetryStats::slots},       {"drawn", &RetryStats::drawn},           {"repaired", &RetryStats::repaired},
-    {"failed", &RetryStats::failed},     {"given_up", &RetryStats::given_up},     {"overflowed", &RetryStats::overflowed},
+    {"slots", &RetryStats::slots},        {"drawn", &RetryStats::drawn},       {"repaired", &RetryStats::repaired},
+    {"failed", &RetryStats::failed},      {"given_up", &RetryStats::given_up}, {"overflowed", &RetryStats::overflowed},
     {"age_steps", &RetryStats::age_steps}};
 
 }  // namespace
@@ -119,7 +119,8 @@ void RetryBuffer::Queue(RetryRecord record, int64_t step) {
 
 void RetryBuffer::Offer(const Group& group, int64_t step) {
   if (!config_.enabled) return;
-  const bool repair = std::any_of(group.episodes.begin(), group.episodes.end(), [](const Episode& e) { return e.retry; });
+  const bool repair =
+      std::any_of(group.episodes.begin(), group.episodes.end(), [](const Episode& e) { return e.retry; });
   std::optional<RetryRecord> record = repair ? std::nullopt : FurthestFailure(group);
   if (!record) return;
   record->id = next_id_++;

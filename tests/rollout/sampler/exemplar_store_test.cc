@@ -102,8 +102,8 @@ TEST_CASE("A score too good to be believed is stored only when a second measurem
   fixture.config.remeasure = {};
   ExemplarStore& store = fixture.Open();
   CHECK(Offer(store, "plain", PassedAt(1.2)) == OfferResult::kStored);
-  CHECK(Offer(store, "wonder", PassedAt(4.0)) == OfferResult::kDoubted);        // above 3
-  CHECK(Offer(store, "jump", PassedAt(2.5)) == OfferResult::kDoubted);          // above 2 * 1.2
+  CHECK(Offer(store, "wonder", PassedAt(4.0)) == OfferResult::kDoubted);  // above 3
+  CHECK(Offer(store, "jump", PassedAt(2.5)) == OfferResult::kDoubted);    // above 2 * 1.2
   CHECK(Offer(store, "wonder", PassedAt(4.0), VerdictOf(VerdictStatus::kInfra)) == OfferResult::kDoubted);
   CHECK(Offer(store, "wonder", PassedAt(4.0), PassedAt(1.1)) == OfferResult::kRefuted);
   CHECK(Offer(store, "wonder", PassedAt(4.0), VerdictOf(VerdictStatus::kCheat)) == OfferResult::kRefuted);

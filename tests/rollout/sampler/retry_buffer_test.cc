@@ -150,7 +150,8 @@ TEST_CASE("A state that was not saved by a buffer is refused and changes nothing
   RetryBuffer buffer(Always(), 1);
   buffer.Offer(GroupOf("a", {kCompile}), 0);
   const std::string before = buffer.Save();
-  for (const std::string& bad : {std::string(), std::string("{}"), std::string("[1, 2]"), before.substr(0, before.size() / 2)}) {
+  for (const std::string& bad :
+       {std::string(), std::string("{}"), std::string("[1, 2]"), before.substr(0, before.size() / 2)}) {
     CHECK(buffer.Restore(bad).code() == absl::StatusCode::kDataLoss);
   }
   CHECK(buffer.Save() == before);

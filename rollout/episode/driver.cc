@@ -1,0 +1,230 @@
+#include "rollout/episode/driver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "rollout/sampler/random.h"
+
+namespace hone::rollout {
+
+/// An episode that goes on.
+struct EpisodeDriver::Live {
+  const GroupRequest* request = nullptr;
+  Episode* episode = nullptr;
+  int64_t group = 0;
+  int64_t index = 0;                // within the group
+  std::vector<int32_t> prompt_ids;  // of the next turn
+  Turn& turn() const { return episode->turns.back(); }
+};
+
+namespace {
+
+/// Private to one response: independent of what else is in the batch.
+uint64_t SeedOf(uint64_t seed, const std::string& episode_id, int64_t turn) {
+  uint64_t mixed = seed;
+  for (const char c : episode_id) mixed = SplitMix(mixed ^ static_cast<unsigned char>(c)).Next();
+  return SplitMix(mixed ^ static_cast<uint64_t>(turn)).Next();
+}
+
+Verdict WithoutCode() {
+  Verdict verdict;
+  verdict.status = VerdictStatus::kParse;
+  verdict.message = "the answer contains no code";
+  return verdict;
+}
+
+Verdict Discarded(const Verdict& measured, std::string reason) {
+  Verdict verdict = measured;
+  verdict.status = VerdictStatus::kInfra;
+  verdict.message = std::move(reason);
+  return verdict;
+}
+
+double SpeedupOf(const Verdict& verdict) {
+  return verdict.ok() && verdict.speed() != nullptr ? verdict.speed()->speedup.low : 0;
+}
+
+absl::Status CheckGeneration(const Generation& generation) {
+  if (generation.log_probs.size() == generation.response_ids.size()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the generator returned ", generation.response_ids.size(), " tokens with ",
+                                          generation.log_probs.size(), " log-probs"));
+}
+
+}  // namespace
+
+void EpisodeDriver::Report(int64_t turn, int64_t awaiting, bool verifying) const {
+  if (parts_.on_progress) parts_.on_progress({turn, awaiting, verifying});
+}
+
+absl::StatusOr<std::vector<Group>> EpisodeDriver::Run(absl::Span<const GroupRequest> requests, uint64_t seed) {
+  std::vector<Group> groups(requests.size());
+  std::vector<Live> live;
+  for (size_t g = 0; g < requests.size(); ++g) {
+    const GroupRequest& request = requests[g];
+    groups[g].id = request.id;
+    groups[g].task_id = request.task.id;
+    groups[g].episodes.resize(static_cast<size_t>(config_.group_size));
+    for (int64_t i = 0; i < config_.group_size; ++i) {
+      Episode& episode = groups[g].episodes[i];
+      episode.id = absl::StrCat(request.id, "/", i);
+      episode.task_id = request.task.id;
+      episode.retry = request.retry;
+      live.push_back({&request, &episode, static_cast<int64_t>(g), i, request.prompt_ids});
+    }
+  }
+  for (int64_t turn = 1; turn <= config_.turns && !live.empty(); ++turn) {
+    HONE_RETURN_IF_ERROR(GenerateTurn(live, turn, seed));
+    HONE_RETURN_IF_ERROR(VerifyTurn(live, turn));
+    HONE_ASSIGN_OR_RETURN(live, NextTurn(live, turn));
+  }
+  return groups;
+}
+
+absl::Status EpisodeDriver::GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed) {
+  Report(turn, static_cast<int64_t>(live.size()), /*verifying=*/false);
+  std::vector<GenerationRequest> requests;
+  for (const Live& one : live) requests.push_back({one.prompt_ids, one.group, SeedOf(seed, one.episode->id, turn)});
+  HONE_ASSIGN_OR_RETURN(std::vector<Generation> generations, parts_.generator->Generate(requests));
+  if (generations.size() != live.size()) {
+    return absl::InternalError(
+        absl::StrCat("the generator answered ", generations.size(), " of ", live.size(), " requests"));
+  }
+  for (size_t i = 0; i < live.size(); ++i) {
+    Generation& generation = generations[i];
+    HONE_RETURN_IF_ERROR(CheckGeneration(generation));
+    Turn& next = live[i].episode->turns.emplace_back();
+    next.prompt_ids = std::move(live[i].prompt_ids);
+    next.response_ids = std::move(generation.response_ids);
+    next.log_probs = std::move(generation.log_probs);
+    next.versions = std::move(generation.versions);
+    next.response = std::move(generation.text);
+    next.truncated = generation.truncated;
+    next.source = parts_.encoder->CandidateOf(next.response).value_or("");
+  }
+  return absl::OkStatus();
+}
+
+VerifyRequest EpisodeDriver::RequestFor(const Live& live, bool use_cache) const {
+  VerifyRequest request;
+  request.task = live.request->task;
+  request.candidate = {verify_.format, verify_.backend, live.turn().source};
+  request.protocol = verify_.protocol;
+  request.trace_id = absl::StrCat(live.episode->id, "/", live.episode->turns.size());
+  request.use_cache = use_cache;
+  return request;
+}
+
+absl::Status EpisodeDriver::VerifyTurn(std::vector<Live>& live, int64_t turn) {
+  std::vector<VerifyRequest> requests;
+  std::vector<size_t> asked;  // live[asked[i]] is requests[i]
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (live[i].turn().source.empty()) {
+      live[i].turn().verdict = WithoutCode();
+      continue;
+    }
+    asked.push_back(i);
+    requests.push_back(RequestFor(live[i], /*use_cache=*/true));
+  }
+  int64_t awaiting = static_cast<int64_t>(requests.size());
+  Report(turn, awaiting, /*verifying=*/true);
+  HONE_RETURN_IF_ERROR(parts_.client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+    live[asked[index]].turn().verdict = verdict;
+    Report(turn, --awaiting, /*verifying=*/true);
+  }));
+  std::vector<size_t> doubted;
+  for (const size_t i : asked) {
+    const std::optional<double> best = parts_.best ? parts_.best(live[i].request->task.id) : std::nullopt;
+    if (remeasure_.Doubts(SpeedupOf(live[i].turn().verdict), best)) doubted.push_back(i);
+  }
+  return doubted.empty() ? absl::OkStatus() : Remeasure(live, doubted, turn);
+}
+
+absl::Status EpisodeDriver::Remeasure(std::vector<Live>& live, const std::vector<size_t>& doubted, int64_t turn) {
+  std::vector<VerifyRequest> requests;
+  for (const size_t i : doubted) requests.push_back(RequestFor(live[i], /*use_cache=*/false));
+  int64_t awaiting = static_cast<int64_t>(requests.size());
+  Report(turn, awaiting, /*verifying=*/true);
+  return parts_.client->VerifyAll(requests, [&](size_t index, const Verdict& second) {
+    Turn& measured = live[doubted[index]].turn();
+    measured.verdict = Settle(measured.verdict, second, remeasure_);
+    Report(turn, --awaiting, /*verifying=*/true);
+  });
+}
+
+absl::StatusOr<std::vector<EpisodeDriver::Live>> EpisodeDriver::NextTurn(const std::vector<Live>& live, int64_t turn) {
+  std::vector<Live> going_on;
+  if (turn == config_.turns) return going_on;
+  for (const Live& one : live) {
+    const Turn& answered = one.turn();
+    if (answered.verdict.status == VerdictStatus::kInfra) continue;
+    if (answered.verdict.ok() && config_.stop_at_pass) continue;
+    HONE_ASSIGN_OR_RETURN(const std::vector<int32_t> feedback, parts_.encoder->EncodeFeedback(answered));
+    Live next = one;
+    next.prompt_ids = answered.prompt_ids;
+    next.prompt_ids.insert(next.prompt_ids.end(), answered.response_ids.begin(), answered.response_ids.end());
+    next.prompt_ids.insert(next.prompt_ids.end(), feedback.begin(), feedback.end());
+    const auto length = static_cast<int64_t>(next.prompt_ids.size());
+    if (config_.max_context_tokens > 0 && length > config_.max_context_tokens) continue;
+    going_on.push_back(std::move(next));
+  }
+  return going_on;
+}
+
+Verdict Settle(const Verdict& first, const Verdict& second, const rewards::RemeasureRule& rule) {
+  if (second.status == VerdictStatus::kInfra)
+    return Discarded(first, "the second measurement failed: " + second.message);
+  if (!second.ok()) return second;
+  if (second.device != first.device) {
+    return Discarded(first, absl::StrCat("measured on ", first.device, " and again on ", second.device));
+  }
+  const double a = SpeedupOf(first);
+  const double b = SpeedupOf(second);
+  if (!rule.Confirms(a, b)) {
+    return Discarded(first, absl::StrCat("two measurements disagree: speedups ", a, " and ", b));
+  }
+  return a <= b ? first : second;
+}
+
+std::map<std::string, double> EpisodeMetrics(absl::Span<const Group> groups) {
+  int64_t episodes = 0, infra = 0, first = 0, passed = 0, turns = 0, truncated = 0, success_turns = 0;
+  std::map<int64_t, int64_t> passed_at;
+  for (const Group& group : groups) {
+    for (const Episode& episode : group.episodes) {
+      int64_t judged = 0;
+      int64_t pass = 0;  // turn of the first pass, from 1
+      for (size_t k = 0; k < episode.turns.size(); ++k) {
+        judged += episode.turns[k].verdict.status != VerdictStatus::kInfra;
+        if (episode.turns[k].verdict.ok() && pass == 0) pass = static_cast<int64_t>(k) + 1;
+      }
+      if (judged == 0) {
+        ++infra;
+        continue;
+      }
+      ++episodes;
+      turns += static_cast<int64_t>(episode.turns.size());
+      for (const Turn& turn : episode.turns) truncated += turn.truncated;
+      if (pass == 0) continue;
+      ++passed;
+      first += pass == 1;
+      success_turns += pass;
+      ++passed_at[pass];
+    }
+  }
+  const auto share = [](int64_t part, int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+  };
+  std::map<std::string, double> metrics = {{"episodes/first_turn_correct", share(first, episodes)},
+                                           {"episodes/best_turn_correct", share(passed, episodes)},
+                                           {"episodes/turns_mean", share(turns, episodes)},
+                                           {"episodes/turns_to_success", share(success_turns, passed)},
+                                           {"episodes/truncated", share(truncated, turns)},
+                                           {"episodes/infra", share(infra, episodes + infra)}};
+  for (const auto& [turn, count] : passed_at)
+    metrics[absl::StrCat("episodes/passed_at_turn_", turn)] = share(count, episodes);
+  return metrics;
+}
+
+}  // namespace hone::rollout

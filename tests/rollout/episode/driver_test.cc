@@ -1,0 +1,259 @@
+#include "rollout/episode/driver.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <deque>
+#include <set>
+
+#include "tests/rollout/groups.h"
+
+namespace hone::rollout {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinAbs;
+
+/// Answers "candidate <n>", n counting responses; its ids are 1000 + n.
+class CountingGenerator final : public Generator {
+ public:
+  absl::StatusOr<std::vector<Generation>> Generate(absl::Span<const GenerationRequest> requests) override {
+    std::vector<Generation> generations;
+    for (const GenerationRequest& request : requests) {
+      prompts.emplace_back(request.prompt_ids.begin(), request.prompt_ids.end());
+      seeds.push_back(request.seed);
+      Generation generation;
+      generation.response_ids = {static_cast<int32_t>(1000 + count)};
+      generation.log_probs = {-0.5f};
+      generation.versions = {{0, 1, 7}};
+      generation.text = silent ? "" : "candidate " + std::to_string(count);
+      ++count;
+      generations.push_back(generation);
+    }
+    if (drop_one) generations.pop_back();
+    return generations;
+  }
+  int count = 0;
+  bool silent = false;
+  bool drop_one = false;
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<uint64_t> seeds;
+};
+
+class PlainEncoder final : public TurnEncoder {
+ public:
+  absl::StatusOr<std::vector<int32_t>> EncodeFeedback(const Turn& answered) override {
+    return std::vector<int32_t>{-1, static_cast<int32_t>(answered.verdict.status)};
+  }
+  std::optional<std::string> CandidateOf(const std::string& response) override {
+    if (response.empty()) return std::nullopt;
+    return response;
+  }
+};
+
+/// Hands out scripted verdicts by source, in the order given; last to first, as a farm would.
+class ScriptedClient final : public verifier::Client {
+ public:
+  absl::StatusOr<Verdict> Verify(const VerifyRequest& request) override { return Next(request); }
+  absl::Status VerifyAll(absl::Span<const VerifyRequest> requests,
+                         const std::function<void(size_t, const Verdict&)>& on_verdict) override {
+    for (size_t i = requests.size(); i-- > 0;) on_verdict(i, Next(requests[i]));
+    return status;
+  }
+  absl::StatusOr<Signature> DescribeTask(const Task&) override { return Signature{}; }
+  absl::StatusOr<Capabilities> GetCapabilities() override { return Capabilities{}; }
+
+  Verdict Next(const VerifyRequest& request) {
+    asked.push_back(request);
+    std::deque<Verdict>& script = scripts[request.candidate.source];
+    if (script.empty()) return VerdictOf(VerdictStatus::kCompile);
+    const Verdict verdict = script.front();
+    script.pop_front();
+    return verdict;
+  }
+  std::map<std::string, std::deque<Verdict>> scripts;
+  std::vector<VerifyRequest> asked;
+  absl::Status status;
+};
+
+struct Fixture {
+  CountingGenerator generator;
+  PlainEncoder encoder;
+  ScriptedClient client;
+  DriverConfig config;
+  std::optional<double> best;
+
+  Fixture() { config.group_size = 1; }
+  absl::StatusOr<std::vector<Group>> TryRun(uint64_t seed = 1, int groups = 1) {
+    EpisodeDriver driver(config, {}, {},
+                         {&generator, &encoder, &client, [this](const std::string&) { return best; }, {}});
+    std::vector<GroupRequest> requests(groups);
+    for (int g = 0; g < groups; ++g) {
+      requests[g].id = "group-" + std::to_string(g);
+      requests[g].task.id = "softmax";
+      requests[g].prompt_ids = {1, 2, 3};
+    }
+    return driver.Run(requests, seed);
+  }
+  Group Run() {
+    absl::StatusOr<std::vector<Group>> groups = TryRun();
+    INFO(groups.status());
+    REQUIRE(groups.ok());
+    return (*groups)[0];
+  }
+};
+
+TEST_CASE("An episode ends at its first pass", "[episode]") {
+  Fixture fixture;
+  fixture.client.scripts["candidate 1"] = {PassedAt(2)};
+  const Group group = fixture.Run();
+  REQUIRE(group.episodes[0].turns.size() == 2);
+  CHECK(group.episodes[0].turns[0].verdict.status == VerdictStatus::kCompile);
+  CHECK(group.episodes[0].turns[1].verdict.ok());
+}
+
+TEST_CASE("An episode that never passes ends with its turn budget", "[episode]") {
+  Fixture fixture;
+  CHECK(fixture.Run().episodes[0].turns.size() == 3);
+}
+
+TEST_CASE("A pass may be followed by further turns when asked to go on", "[episode]") {
+  Fixture fixture;
+  fixture.config.stop_at_pass = false;
+  fixture.client.scripts["candidate 0"] = {PassedAt(1.5)};
+  CHECK(fixture.Run().episodes[0].turns.size() == 3);
+}
+
+TEST_CASE("A later prompt is the earlier prompt, the exact response and the feedback, id by id", "[episode]") {
+  Fixture fixture;
+  const Group group = fixture.Run();
+  const auto compile = static_cast<int32_t>(VerdictStatus::kCompile);
+  const std::vector<Turn>& turns = group.episodes[0].turns;
+  CHECK(turns[0].prompt_ids == std::vector<int32_t>{1, 2, 3});
+  CHECK(turns[0].response_ids == std::vector<int32_t>{1000});
+  CHECK(turns[1].prompt_ids == std::vector<int32_t>{1, 2, 3, 1000, -1, compile});
+  CHECK(turns[2].prompt_ids == std::vector<int32_t>{1, 2, 3, 1000, -1, compile, 1001, -1, compile});
+  CHECK(fixture.generator.prompts[2] == turns[2].prompt_ids);
+  CHECK(turns[0].log_probs == std::vector<float>{-0.5f});
+  CHECK(turns[0].versions == std::vector<VersionSpan>{{0, 1, 7}});
+}
+
+TEST_CASE("An episode ends before a prompt that does not fit the context", "[episode]") {
+  Fixture fixture;
+  fixture.config.max_context_tokens = 6;  // the second turn's prompt has 6 tokens, the third's 9
+  CHECK(fixture.Run().episodes[0].turns.size() == 2);
+}
+
+TEST_CASE("INFRA ends an episode: there is nothing to feed back", "[episode]") {
+  Fixture fixture;
+  fixture.client.scripts["candidate 0"] = {VerdictOf(VerdictStatus::kInfra)};
+  CHECK(fixture.Run().episodes[0].turns.size() == 1);
+}
+
+TEST_CASE("An answer without code is a PARSE verdict that costs no verification", "[episode]") {
+  Fixture fixture;
+  fixture.generator.silent = true;
+  const Group group = fixture.Run();
+  CHECK(group.episodes[0].turns[0].verdict.status == VerdictStatus::kParse);
+  CHECK(fixture.client.asked.empty());
+}
+
+TEST_CASE("Verdicts find their episodes whatever the order they come in", "[episode]") {
+  Fixture fixture;
+  fixture.config.group_size = 4;
+  fixture.config.turns = 1;
+  fixture.client.scripts["candidate 2"] = {PassedAt(2)};
+  fixture.client.scripts["candidate 3"] = {VerdictOf(VerdictStatus::kIncorrect, 0.5)};
+  const Group group = fixture.Run();
+  CHECK(group.episodes[1].turns[0].verdict.status == VerdictStatus::kCompile);
+  CHECK(group.episodes[2].turns[0].verdict.ok());
+  CHECK(group.episodes[3].turns[0].verdict.correct_rate == 0.5);
+}
+
+TEST_CASE("Responses have private seeds that depend on nothing but seed, episode and turn", "[episode]") {
+  Fixture many, few, other_seed;
+  many.config.group_size = few.config.group_size = other_seed.config.group_size = 4;
+  REQUIRE(many.TryRun(1, 2).ok());
+  REQUIRE(few.TryRun(1, 1).ok());
+  REQUIRE(other_seed.TryRun(2, 1).ok());
+  const std::set<uint64_t> distinct(many.generator.seeds.begin(), many.generator.seeds.end());
+  CHECK(distinct.size() == many.generator.seeds.size());
+  CHECK(std::equal(few.generator.seeds.begin(), few.generator.seeds.begin() + 4, many.generator.seeds.begin()));
+  CHECK(few.generator.seeds != other_seed.generator.seeds);
+}
+
+TEST_CASE("A pass too fast to be believed is measured again, without the cache, and the slower result counts",
+          "[episode]") {
+  Fixture fixture;
+  fixture.client.scripts["candidate 0"] = {PassedAt(4.0), PassedAt(3.8)};
+  const Group group = fixture.Run();
+  REQUIRE(fixture.client.asked.size() == 2);
+  CHECK(fixture.client.asked[0].use_cache);
+  CHECK_FALSE(fixture.client.asked[1].use_cache);
+  CHECK(group.episodes[0].turns[0].verdict.speed()->speedup.low == 3.8);
+}
+
+TEST_CASE("A pass that a second measurement does not confirm is no sample", "[episode]") {
+  Fixture fixture;
+  fixture.client.scripts["candidate 0"] = {PassedAt(4.0), PassedAt(1.0)};
+  const Group group = fixture.Run();
+  CHECK(group.episodes[0].turns.size() == 1);
+  CHECK(group.episodes[0].turns[0].verdict.status == VerdictStatus::kInfra);
+  CHECK_THAT(group.episodes[0].turns[0].verdict.message, ContainsSubstring("disagree"));
+}
+
+TEST_CASE("Twice the task's best so far is doubted too", "[episode]") {
+  Fixture fixture;
+  fixture.best = 1.1;
+  fixture.client.scripts["candidate 0"] = {PassedAt(2.3), PassedAt(2.3)};
+  fixture.Run();
+  CHECK(fixture.client.asked.size() == 2);
+}
+
+TEST_CASE("A second measurement that fails counts as a failure, one that is our fault as no result", "[episode]") {
+  CHECK(Settle(PassedAt(4), VerdictOf(VerdictStatus::kCheat), {}).status == VerdictStatus::kCheat);
+  CHECK(Settle(PassedAt(4), VerdictOf(VerdictStatus::kInfra), {}).status == VerdictStatus::kInfra);
+  Verdict other_device = PassedAt(4);
+  other_device.device = "NVIDIA H200";
+  CHECK(Settle(PassedAt(4), other_device, {}).status == VerdictStatus::kInfra);
+}
+
+TEST_CASE("A generator or verifier that breaks its contract ends the batch with a Status", "[episode]") {
+  Fixture fixture;
+  fixture.generator.drop_one = true;
+  CHECK(fixture.TryRun().status().code() == absl::StatusCode::kInternal);
+  Fixture unavailable;
+  unavailable.client.status = absl::UnavailableError("no verifier");
+  CHECK(unavailable.TryRun().status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("Episode metrics count first-turn and best-turn passes and leave our own faults out", "[episode]") {
+  const Verdict fail = VerdictOf(VerdictStatus::kRuntime);
+  Group group;
+  const auto add = [&](const std::vector<Verdict>& verdicts) {
+    Episode& episode = group.episodes.emplace_back();
+    for (const Verdict& verdict : verdicts) {
+      Turn turn;
+      turn.verdict = verdict;
+      episode.turns.push_back(turn);
+    }
+  };
+  add({PassedAt(1)});
+  add({fail, PassedAt(1)});
+  add({fail, fail, fail});
+  add({fail, fail, PassedAt(1)});
+  add({VerdictOf(VerdictStatus::kInfra)});
+  group.episodes[2].turns[1].truncated = true;
+  std::map<std::string, double> metrics = EpisodeMetrics({group});
+  CHECK(metrics["episodes/first_turn_correct"] == 0.25);
+  CHECK(metrics["episodes/best_turn_correct"] == 0.75);
+  CHECK(metrics["episodes/turns_mean"] == 2.25);       // 1 + 2 + 3 + 3 over 4
+  CHECK(metrics["episodes/turns_to_success"] == 2.0);  // 1, 2, 3
+  CHECK(metrics["episodes/passed_at_turn_2"] == 0.25);
+  CHECK_THAT(metrics["episodes/truncated"], WithinAbs(1.0 / 9, 1e-12));
+  CHECK(metrics["episodes/infra"] == 0.2);
+  CHECK(EpisodeMetrics({})["episodes/first_turn_correct"] == 0);
+}
+
+}  // namespace
+}  // namespace hone::rollout
