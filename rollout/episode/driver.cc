@@ -14,18 +14,16 @@ namespace hone::rollout {
 struct EpisodeDriver::Live {
   const GroupRequest* request = nullptr;
   Episode* episode = nullptr;
-  int64_t group = 0;
-  int64_t index = 0;                // within the group
   std::vector<int32_t> prompt_ids;  // of the next turn
   Turn& turn() const { return episode->turns.back(); }
 };
 
 namespace {
 
-/// Private to one response: independent of what else is in the batch.
-uint64_t SeedOf(uint64_t seed, const std::string& episode_id, int64_t turn) {
+/// Of one request: independent of what else is in the batch.
+uint64_t SeedOf(uint64_t seed, const std::string& id, int64_t turn) {
   uint64_t mixed = seed;
-  for (const char c : episode_id) mixed = SplitMix(mixed ^ static_cast<unsigned char>(c)).Next();
+  for (const char c : id) mixed = SplitMix(mixed ^ static_cast<unsigned char>(c)).Next();
   return SplitMix(mixed ^ static_cast<uint64_t>(turn)).Next();
 }
 
@@ -47,12 +45,6 @@ double SpeedupOf(const Verdict& verdict) {
   return verdict.ok() && verdict.speed() != nullptr ? verdict.speed()->speedup.low : 0;
 }
 
-absl::Status CheckGeneration(const Generation& generation) {
-  if (generation.log_probs.size() == generation.response_ids.size()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the generator returned ", generation.response_ids.size(), " tokens with ",
-                                          generation.log_probs.size(), " log-probs"));
-}
-
 }  // namespace
 
 void EpisodeDriver::Report(int64_t turn, int64_t awaiting, bool verifying) const {
@@ -72,7 +64,7 @@ absl::StatusOr<std::vector<Group>> EpisodeDriver::Run(absl::Span<const GroupRequ
       episode.id = absl::StrCat(request.id, "/", i);
       episode.task_id = request.task.id;
       episode.retry = request.retry;
-      live.push_back({&request, &episode, static_cast<int64_t>(g), i, request.prompt_ids});
+      live.push_back({&request, &episode, request.prompt_ids});
     }
   }
   for (int64_t turn = 1; turn <= config_.turns && !live.empty(); ++turn) {
@@ -85,25 +77,40 @@ absl::StatusOr<std::vector<Group>> EpisodeDriver::Run(absl::Span<const GroupRequ
 
 absl::Status EpisodeDriver::GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed) {
   Report(turn, static_cast<int64_t>(live.size()), /*verifying=*/false);
+  // At turn 1 the episodes of a group share their prompt and stand together: one request for all of them.
+  const size_t stride = turn == 1 ? static_cast<size_t>(config_.group_size) : 1;
   std::vector<GenerationRequest> requests;
-  for (const Live& one : live) requests.push_back({one.prompt_ids, one.group, SeedOf(seed, one.episode->id, turn)});
-  HONE_ASSIGN_OR_RETURN(std::vector<Generation> generations, parts_.generator->Generate(requests));
-  if (generations.size() != live.size()) {
-    return absl::InternalError(
-        absl::StrCat("the generator answered ", generations.size(), " of ", live.size(), " requests"));
+  for (size_t i = 0; i < live.size(); i += stride) {
+    const std::string& id = turn == 1 ? live[i].request->id : live[i].episode->id;
+    requests.push_back({live[i].prompt_ids, static_cast<int64_t>(stride), SeedOf(seed, id, turn), sampling_});
   }
+  GenerateOptions options;
+  options.abort = parts_.abort;
+  HONE_ASSIGN_OR_RETURN(std::vector<std::vector<Sample>> samples, parts_.engine->Generate(requests, options));
   for (size_t i = 0; i < live.size(); ++i) {
-    Generation& generation = generations[i];
-    HONE_RETURN_IF_ERROR(CheckGeneration(generation));
-    Turn& next = live[i].episode->turns.emplace_back();
-    next.prompt_ids = std::move(live[i].prompt_ids);
-    next.response_ids = std::move(generation.response_ids);
-    next.log_probs = std::move(generation.log_probs);
-    next.versions = std::move(generation.versions);
-    next.response = std::move(generation.text);
-    next.truncated = generation.truncated;
-    next.source = parts_.encoder->CandidateOf(next.response).value_or("");
+    const size_t request = i / stride;
+    if (request >= samples.size() || samples[request].size() != stride) {
+      return absl::InternalError(absl::StrCat("the engine did not answer every one of ", live.size(), " samples"));
+    }
+    HONE_RETURN_IF_ERROR(Take(live[i], std::move(samples[request][i % stride])));
   }
+  return absl::OkStatus();
+}
+
+absl::Status EpisodeDriver::Take(Live& live, Sample sample) {
+  if (sample.finish == FinishReason::kAborted) return absl::CancelledError("generation was aborted");
+  if (sample.log_probs.size() != sample.ids.size()) {
+    return absl::InternalError(absl::StrCat("the engine returned ", sample.ids.size(), " tokens with ",
+                                            sample.log_probs.size(), " log-probs"));
+  }
+  Turn& turn = live.episode->turns.emplace_back();
+  turn.prompt_ids = std::move(live.prompt_ids);
+  turn.response_ids = std::move(sample.ids);
+  turn.log_probs = std::move(sample.log_probs);
+  turn.versions = std::move(sample.versions);
+  turn.truncated = sample.finish == FinishReason::kLength;
+  turn.response = parts_.encoder->TextOf(turn.response_ids);
+  turn.source = parts_.encoder->CandidateOf(turn.response).value_or("");
   return absl::OkStatus();
 }
 
@@ -166,7 +173,7 @@ absl::StatusOr<std::vector<EpisodeDriver::Live>> EpisodeDriver::NextTurn(const s
     next.prompt_ids = answered.prompt_ids;
     next.prompt_ids.insert(next.prompt_ids.end(), answered.response_ids.begin(), answered.response_ids.end());
     next.prompt_ids.insert(next.prompt_ids.end(), feedback.begin(), feedback.end());
-    const auto length = static_cast<int64_t>(next.prompt_ids.size());
+    const int64_t length = static_cast<int64_t>(next.prompt_ids.size()) + sampling_.max_tokens;
     if (config_.max_context_tokens > 0 && length > config_.max_context_tokens) continue;
     going_on.push_back(std::move(next));
   }

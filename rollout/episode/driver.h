@@ -6,6 +6,7 @@
 // Token ids are kept exactly as sampled: the prompt of turn k+1 is the prompt of turn k, the response of turn k and the
 // encoded feedback, never a text encoded anew.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,31 +23,10 @@
 #include "base/task.h"
 #include "base/verify_request.h"
 #include "rewards/terms/cuda_l1.h"
+#include "rollout/engine/engine.h"
 #include "verifier/client/client.h"
 
 namespace hone::rollout {
-
-/// One response to be sampled.
-struct GenerationRequest {
-  absl::Span<const int32_t> prompt_ids;  // borrowed for the call
-  int64_t group = 0;                     // requests of one group and turn 1 share their prompt: a prefill can be shared
-  uint64_t seed = 0;                     // private to this response
-};
-struct Generation {
-  std::vector<int32_t> response_ids;
-  std::vector<float> log_probs;       // [response tokens]
-  std::vector<VersionSpan> versions;  // cover the response in order
-  std::string text;
-  bool truncated = false;  // ended by the length limit
-};
-
-/// The policy as the driver sees it.
-class Generator {
- public:
-  virtual ~Generator() = default;
-  /// One generation for each request, in order. A Status ends the batch: there is nothing to train on.
-  virtual absl::StatusOr<std::vector<Generation>> Generate(absl::Span<const GenerationRequest> requests) = 0;
-};
 
 /// Texts of turns as tokens; knows the chat template.
 class TurnEncoder {
@@ -55,6 +35,7 @@ class TurnEncoder {
   /// The tokens between a response and the next one: end of the assistant's turn if the response lacks it, the
   /// feedback as a user's turn, and the opening of the assistant's next turn.
   virtual absl::StatusOr<std::vector<int32_t>> EncodeFeedback(const Turn& answered) = 0;
+  virtual std::string TextOf(absl::Span<const int32_t> ids) = 0;
   /// The candidate in a response; std::nullopt: none, which is a PARSE verdict without asking the verifier.
   virtual std::optional<std::string> CandidateOf(const std::string& response) = 0;
 };
@@ -71,7 +52,7 @@ struct DriverConfig {
   int64_t group_size = 8;
   int64_t turns = 3;
   bool stop_at_pass = true;
-  int64_t max_context_tokens = 0;  // prompt and response of one turn; 0: no limit here
+  int64_t max_context_tokens = 0;
 };
 template <class F>
 void Describe(F& f, DriverConfig& c) {
@@ -79,7 +60,7 @@ void Describe(F& f, DriverConfig& c) {
   f.Value("turns", c.turns, Range(1, 64), "largest number of responses of an episode");
   f.Value("stop_at_pass", c.stop_at_pass, "end an episode at its first pass");
   f.Value("max_context_tokens", c.max_context_tokens, Range(0, 1 << 24),
-          "an episode ends before a turn whose prompt is longer; 0: no limit");
+          "an episode ends before a turn whose prompt and longest response exceed this; 0: no limit");
 }
 
 /// What the driver asks the verifier for besides the candidate.
@@ -101,27 +82,30 @@ class EpisodeDriver {
   /// All borrowed for the driver's life. `best` gives the task's best speedup so far, for the re-measure rule; empty:
   /// only the rule's absolute limit applies.
   struct Parts {
-    Generator* generator = nullptr;
+    Engine* engine = nullptr;
     TurnEncoder* encoder = nullptr;
     verifier::Client* client = nullptr;
     std::function<std::optional<double>(const std::string& task_id)> best;
     std::function<void(const DriverProgress&)> on_progress;
+    const std::atomic<bool>* abort = nullptr;  // true ends Run with kCancelled; may be null
   };
-  EpisodeDriver(const DriverConfig& config, const VerifyTemplate& verify, const rewards::RemeasureRule& remeasure,
-                Parts parts)
-      : config_(config), verify_(verify), remeasure_(remeasure), parts_(std::move(parts)) {}
+  EpisodeDriver(const DriverConfig& config, const SamplingOptions& sampling, const VerifyTemplate& verify,
+                const rewards::RemeasureRule& remeasure, Parts parts)
+      : config_(config), sampling_(sampling), verify_(verify), remeasure_(remeasure), parts_(std::move(parts)) {}
 
   /// Samples and verifies every group. Episodes of a turn are generated in one call and verified in one stream.
-  /// Seeds of responses are a function of `seed`, group, episode and turn, so equal seeds replay equal batches on a
-  /// deterministic generator whatever else runs.
+  /// Seeds of responses are a function of `seed`, group, episode and turn, so equal seeds replay equal episodes on a
+  /// deterministic engine whatever else is in the batch. At turn 1 a group is one request, its prompt read once.
   /// A pass too fast to be believed (RemeasureRule) is verified a second time without the cache; a measurement that is
   /// not confirmed becomes INFRA: no sample, as CUDA-L1 discards it.
   /// An INFRA verdict ends its episode: there is no evidence to go on with.
+  /// Errors: those of engine, encoder and client. On an error nothing is returned.
   absl::StatusOr<std::vector<Group>> Run(absl::Span<const GroupRequest> requests, uint64_t seed);
 
  private:
   struct Live;
   absl::Status GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed);
+  absl::Status Take(Live& live, Sample sample);
   absl::Status VerifyTurn(std::vector<Live>& live, int64_t turn);
   absl::Status Remeasure(std::vector<Live>& live, const std::vector<size_t>& doubted, int64_t turn);
   absl::StatusOr<std::vector<Live>> NextTurn(const std::vector<Live>& live, int64_t turn);
@@ -129,6 +113,7 @@ class EpisodeDriver {
   void Report(int64_t turn, int64_t awaiting, bool verifying) const;
 
   DriverConfig config_;
+  SamplingOptions sampling_;
   VerifyTemplate verify_;
   rewards::RemeasureRule remeasure_;
   Parts parts_;

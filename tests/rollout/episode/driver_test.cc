@@ -14,30 +14,30 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::WithinAbs;
 
-/// Answers "candidate <n>", n counting responses; its ids are 1000 + n.
-class CountingGenerator final : public Generator {
+/// Answers one token 1000 + n, n counting samples.
+class CountingEngine final : public Engine {
  public:
-  absl::StatusOr<std::vector<Generation>> Generate(absl::Span<const GenerationRequest> requests) override {
-    std::vector<Generation> generations;
-    for (const GenerationRequest& request : requests) {
-      prompts.emplace_back(request.prompt_ids.begin(), request.prompt_ids.end());
-      seeds.push_back(request.seed);
-      Generation generation;
-      generation.response_ids = {static_cast<int32_t>(1000 + count)};
-      generation.log_probs = {-0.5f};
-      generation.versions = {{0, 1, 7}};
-      generation.text = silent ? "" : "candidate " + std::to_string(count);
-      ++count;
-      generations.push_back(generation);
+  absl::StatusOr<std::vector<std::vector<Sample>>> Generate(absl::Span<const GenerationRequest> asked,
+                                                            const GenerateOptions& options) override {
+    std::vector<std::vector<Sample>> result;
+    for (const GenerationRequest& request : asked) {
+      requests.push_back(request);
+      std::vector<Sample>& samples = result.emplace_back();
+      for (int64_t i = 0; i < request.samples; ++i) {
+        const bool aborted = options.abort != nullptr && *options.abort;
+        samples.push_back({{1000 + count++}, {-0.5f}, {{0, 1, 7}}, aborted ? FinishReason::kAborted : finish});
+      }
     }
-    if (drop_one) generations.pop_back();
-    return generations;
+    if (drop_one) result.back().pop_back();
+    return result;
   }
-  int count = 0;
-  bool silent = false;
+  absl::Status SetPolicyVersion(int64_t) override { return absl::OkStatus(); }
+  int64_t policy_version() const override { return 7; }
+
+  int32_t count = 0;
   bool drop_one = false;
-  std::vector<std::vector<int32_t>> prompts;
-  std::vector<uint64_t> seeds;
+  FinishReason finish = FinishReason::kStop;
+  std::vector<GenerationRequest> requests;
 };
 
 class PlainEncoder final : public TurnEncoder {
@@ -45,10 +45,12 @@ class PlainEncoder final : public TurnEncoder {
   absl::StatusOr<std::vector<int32_t>> EncodeFeedback(const Turn& answered) override {
     return std::vector<int32_t>{-1, static_cast<int32_t>(answered.verdict.status)};
   }
+  std::string TextOf(absl::Span<const int32_t> ids) override { return "candidate " + std::to_string(ids[0] - 1000); }
   std::optional<std::string> CandidateOf(const std::string& response) override {
-    if (response.empty()) return std::nullopt;
+    if (no_code) return std::nullopt;
     return response;
   }
+  bool no_code = false;
 };
 
 /// Hands out scripted verdicts by source, in the order given; last to first, as a farm would.
@@ -77,16 +79,18 @@ class ScriptedClient final : public verifier::Client {
 };
 
 struct Fixture {
-  CountingGenerator generator;
+  CountingEngine engine;
   PlainEncoder encoder;
   ScriptedClient client;
   DriverConfig config;
+  SamplingOptions sampling;
   std::optional<double> best;
+  std::atomic<bool> abort = false;
 
   Fixture() { config.group_size = 1; }
   absl::StatusOr<std::vector<Group>> TryRun(uint64_t seed = 1, int groups = 1) {
-    EpisodeDriver driver(config, {}, {},
-                         {&generator, &encoder, &client, [this](const std::string&) { return best; }, {}});
+    const auto best_of = [this](const std::string&) { return best; };
+    EpisodeDriver driver(config, sampling, {}, {}, {&engine, &encoder, &client, best_of, {}, &abort});
     std::vector<GroupRequest> requests(groups);
     for (int g = 0; g < groups; ++g) {
       requests[g].id = "group-" + std::to_string(g);
@@ -133,14 +137,15 @@ TEST_CASE("A later prompt is the earlier prompt, the exact response and the feed
   CHECK(turns[0].response_ids == std::vector<int32_t>{1000});
   CHECK(turns[1].prompt_ids == std::vector<int32_t>{1, 2, 3, 1000, -1, compile});
   CHECK(turns[2].prompt_ids == std::vector<int32_t>{1, 2, 3, 1000, -1, compile, 1001, -1, compile});
-  CHECK(fixture.generator.prompts[2] == turns[2].prompt_ids);
+  CHECK(fixture.engine.requests[2].prompt_ids == turns[2].prompt_ids);
   CHECK(turns[0].log_probs == std::vector<float>{-0.5f});
   CHECK(turns[0].versions == std::vector<VersionSpan>{{0, 1, 7}});
 }
 
 TEST_CASE("An episode ends before a prompt that does not fit the context", "[episode]") {
   Fixture fixture;
-  fixture.config.max_context_tokens = 6;  // the second turn's prompt has 6 tokens, the third's 9
+  fixture.sampling.max_tokens = 10;
+  fixture.config.max_context_tokens = 16;  // the second turn's prompt has 6 tokens, the third's 9
   CHECK(fixture.Run().episodes[0].turns.size() == 2);
 }
 
@@ -152,7 +157,7 @@ TEST_CASE("INFRA ends an episode: there is nothing to feed back", "[episode]") {
 
 TEST_CASE("An answer without code is a PARSE verdict that costs no verification", "[episode]") {
   Fixture fixture;
-  fixture.generator.silent = true;
+  fixture.encoder.no_code = true;
   const Group group = fixture.Run();
   CHECK(group.episodes[0].turns[0].verdict.status == VerdictStatus::kParse);
   CHECK(fixture.client.asked.empty());
@@ -170,16 +175,43 @@ TEST_CASE("Verdicts find their episodes whatever the order they come in", "[epis
   CHECK(group.episodes[3].turns[0].verdict.correct_rate == 0.5);
 }
 
-TEST_CASE("Responses have private seeds that depend on nothing but seed, episode and turn", "[episode]") {
-  Fixture many, few, other_seed;
-  many.config.group_size = few.config.group_size = other_seed.config.group_size = 4;
-  REQUIRE(many.TryRun(1, 2).ok());
-  REQUIRE(few.TryRun(1, 1).ok());
-  REQUIRE(other_seed.TryRun(2, 1).ok());
-  const std::set<uint64_t> distinct(many.generator.seeds.begin(), many.generator.seeds.end());
-  CHECK(distinct.size() == many.generator.seeds.size());
-  CHECK(std::equal(few.generator.seeds.begin(), few.generator.seeds.begin() + 4, many.generator.seeds.begin()));
-  CHECK(few.generator.seeds != other_seed.generator.seeds);
+TEST_CASE("A group is one request at turn 1 and one request an episode afterwards", "[episode]") {
+  Fixture fixture;
+  fixture.config.group_size = 4;
+  fixture.client.scripts["candidate 1"] = {PassedAt(2)};
+  fixture.Run();
+  REQUIRE(fixture.engine.requests.size() == 1 + 3 + 3);
+  CHECK(fixture.engine.requests[0].samples == 4);
+  for (size_t i = 1; i < fixture.engine.requests.size(); ++i) CHECK(fixture.engine.requests[i].samples == 1);
+}
+
+TEST_CASE("Requests have private seeds that depend on nothing but seed, episode and turn", "[episode]") {
+  const auto seeds_of = [](uint64_t seed, int groups) {
+    Fixture fixture;
+    fixture.config.group_size = 2;
+    REQUIRE(fixture.TryRun(seed, groups).ok());
+    std::vector<uint64_t> seeds;
+    for (const GenerationRequest& request : fixture.engine.requests) seeds.push_back(request.seed);
+    return seeds;
+  };
+  const std::vector<uint64_t> both = seeds_of(1, 2);  // two groups, then four episodes, then four
+  const std::vector<uint64_t> alone = seeds_of(1, 1);
+  CHECK(std::set<uint64_t>(both.begin(), both.end()).size() == both.size());
+  CHECK(alone == std::vector<uint64_t>{both[0], both[2], both[3], both[6], both[7]});
+  CHECK(seeds_of(2, 1)[0] != alone[0]);
+}
+
+TEST_CASE("A response cut by the length limit is marked", "[episode]") {
+  Fixture fixture;
+  fixture.engine.finish = FinishReason::kLength;
+  CHECK(fixture.Run().episodes[0].turns[0].truncated);
+}
+
+TEST_CASE("An aborted generation ends the batch as cancelled, with nothing half-done", "[episode]") {
+  Fixture fixture;
+  fixture.abort = true;
+  CHECK(fixture.TryRun().status().code() == absl::StatusCode::kCancelled);
+  CHECK(fixture.client.asked.empty());
 }
 
 TEST_CASE("A pass too fast to be believed is measured again, without the cache, and the slower result counts",
@@ -218,9 +250,9 @@ TEST_CASE("A second measurement that fails counts as a failure, one that is our 
   CHECK(Settle(PassedAt(4), other_device, {}).status == VerdictStatus::kInfra);
 }
 
-TEST_CASE("A generator or verifier that breaks its contract ends the batch with a Status", "[episode]") {
+TEST_CASE("An engine or verifier that breaks its contract ends the batch with a Status", "[episode]") {
   Fixture fixture;
-  fixture.generator.drop_one = true;
+  fixture.engine.drop_one = true;
   CHECK(fixture.TryRun().status().code() == absl::StatusCode::kInternal);
   Fixture unavailable;
   unavailable.client.status = absl::UnavailableError("no verifier");
