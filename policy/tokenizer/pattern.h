@@ -15,8 +15,9 @@ namespace hone::policy {
 
 /// A compiled pattern. Immutable; match with one PatternMatcher per thread.
 ///
-/// Patterns are written for Oniguruma, which HF tokenizers uses. Where PCRE2 would differ, the pattern is rewritten:
-/// \s and \S mean exactly Unicode's White_Space (PCRE2 counts U+180E too).
+/// Patterns are written for Oniguruma, which HF tokenizers uses. Where PCRE2 would differ, the pattern is rewritten: \s and \S
+/// mean exactly Unicode's White_Space (PCRE2 counts U+180E too), and \p{L}, \p{N}, \p{M}, \p{Lu}, \p{Ll}, \p{Lt}, \p{Lm},
+/// \p{Lo} are those of Unicode 16. \w, \d and other properties are PCRE2's.
 class Pattern {
  public:
   /// kInvalidArgument: does not compile (message and position).
@@ -29,9 +30,12 @@ class Pattern {
 
  private:
   friend class PatternMatcher;
-  Pattern() = default;
   struct Code;
-  std::unique_ptr<Code> code_;
+  Pattern();
+  static absl::StatusOr<std::unique_ptr<Code>> CompileCode(const std::string& expression);
+
+  std::unique_ptr<Code> plain_;  // the expression as it is: several times faster, right for texts without disputed characters
+  std::unique_ptr<Code> exact_;  // rewritten; null where nothing had to be
 };
 
 /// A part of a text: a match, or what lies between two.
@@ -55,7 +59,7 @@ class PatternMatcher {
 
  private:
   /// The next match at or behind `from`: [begin, end); begin == npos: none.
-  absl::StatusOr<std::pair<size_t, size_t>> Next(const Pattern& pattern, absl::string_view text, size_t from);
+  absl::StatusOr<std::pair<size_t, size_t>> Next(const Pattern::Code& code, absl::string_view text, size_t from);
   static constexpr size_t npos = absl::string_view::npos;
 
   struct Scratch;
