@@ -86,6 +86,10 @@ class CpuBuilder final : public Builder {
     return ResultOf(artefact);
   }
 
+  std::string Toolchain(Backend backend) const override {
+    return backend == Backend::kCpu ? compiler_->toolchain().version : "";
+  }
+
  private:
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
     const absl::Time start = absl::Now();

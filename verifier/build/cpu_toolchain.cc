@@ -128,7 +128,6 @@ absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, con
         absl::StrCat("the CPU backend compiles with ", compiler, ", which is not installed (package g++)"));
   }
   if (!number.ok()) return number.status();
-  toolchain.version = absl::StrCat("g++ ", *number, " (emulated CUDA)");
   HONE_ASSIGN_OR_RETURN(toolchain.compile, CompileCommand(compiler, {"-O3"}, headers));
   HONE_ASSIGN_OR_RETURN(toolchain.check, CompileCommand(compiler,
                                                         {"-O1", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"},
@@ -141,7 +140,7 @@ absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, con
 #endif
   toolchain.link = {OnPath(ld), "-shared", "--hash-style=gnu", "--build-id=none", "-z", "noexecstack", "-z", "relro"};
   toolchain.folders = {"/usr", headers};
-  std::vector<std::string> parts = {toolchain.version, absl::StrJoin(toolchain.compile, " "),
+  std::vector<std::string> parts = {*number, absl::StrJoin(toolchain.compile, " "),
                                     absl::StrJoin(toolchain.check, " "), absl::StrJoin(toolchain.link, " ")};
   for (const char* header : {"api", "atomics", "base_types", "execution", "kernel", "math", "prelude", "runtime_api",
                              "vector_types", "warp"}) {
@@ -149,6 +148,7 @@ absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, con
     parts.push_back(std::move(text));
   }
   toolchain.identity = Sha256Hex(absl::StrJoin(parts, "\n"));
+  toolchain.version = absl::StrCat("g++ ", *number, " (emulated CUDA ", toolchain.identity.substr(0, 8), ")");
   return toolchain;
 }
 

@@ -12,7 +12,7 @@ namespace hone::verifier {
 
 /// The three commands of one compilation, up to their file names.
 struct CpuToolchain {
-  std::string version;                   // "g++ 12.2.0 (emulated CUDA)"
+  std::string version;                   // "g++ 12.2.0 (emulated CUDA 1f0c2a3b)": the number is that of `identity`
   std::string identity;                  // everything an artefact's bytes depend on: version, flags, processor, headers
   std::vector<std::string> compile;      // source to assembly; append "-o", out.s, in.cc
   std::vector<std::string> check;        // the same with array bounds checks
