@@ -1,15 +1,15 @@
 #include "base/file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -20,12 +20,13 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 16;
 
-absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {
+absl::Status WriteAt(int fd, absl::string_view bytes, int64_t offset) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, absl::StrCat("writing ", path));
+    if (written < 0) return ErrnoStatus(errno, "writing");
     bytes.remove_prefix(static_cast<size_t>(written));
+    offset += written;
   }
   return absl::OkStatus();
 }
@@ -44,7 +45,9 @@ absl::StatusOr<UniqueFd> CreateBeside(const std::string& path, std::string& temp
 
 absl::Status WriteAndRename(UniqueFd fd, const std::string& temporary, const std::string& path,
                             absl::string_view bytes) {
-  HONE_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, path));
+  if (absl::Status written = WriteAt(fd.get(), bytes, 0); !written.ok()) {
+    return absl::Status(written.code(), absl::StrCat(path, ": ", written.message()));
+  }
   if (fsync(fd.get()) != 0) return ErrnoStatus(errno, absl::StrCat("syncing ", path));
   if (close(fd.Release()) != 0) return ErrnoStatus(errno, absl::StrCat("closing ", path));
   if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("replacing ", path));
@@ -107,6 +110,30 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view byte
     return written;
   }
   return SyncFolder(FolderOf(path));
+}
+
+absl::StatusOr<AppendFile> AppendFile::Open(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd) return ErrnoStatus(errno, absl::StrCat("opening ", path));
+  const off_t size = lseek(fd.get(), 0, SEEK_END);
+  if (size < 0) return ErrnoStatus(errno, absl::StrCat("opening ", path));
+  return AppendFile(path, std::move(fd), size);
+}
+
+absl::Status AppendFile::Append(absl::string_view bytes) {
+  if (absl::Status status = WriteAt(fd_.get(), bytes, size_bytes_); !status.ok()) {
+    // Should the cut fail too, the next append writes over what is left.
+    const bool cut = ftruncate(fd_.get(), size_bytes_) == 0;
+    return absl::Status(status.code(),
+                        absl::StrCat(path_, ": ", status.message(), cut ? "" : ", and cannot be cut back"));
+  }
+  size_bytes_ += static_cast<int64_t>(bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status AppendFile::Sync() {
+  if (fdatasync(fd_.get()) != 0) return ErrnoStatus(errno, absl::StrCat("syncing ", path_));
+  return absl::OkStatus();
 }
 
 absl::Status SyncFolder(const std::string& folder) {

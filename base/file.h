@@ -42,6 +42,28 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 /// full disk (kResourceExhausted).
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes);
 
+/// A file that grows by whole records: an append that fails (disk full: kResourceExhausted) leaves nothing of itself
+/// behind, and a later one may succeed. One thread at a time.
+class AppendFile {
+ public:
+  /// Creates the file where needed.
+  static absl::StatusOr<AppendFile> Open(const std::string& path);
+  /// Takes over an open file; what lies beyond `size_bytes` is overwritten.
+  AppendFile(std::string path, UniqueFd fd, int64_t size_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), size_bytes_(size_bytes) {}
+
+  absl::Status Append(absl::string_view bytes);
+  /// To disk.
+  absl::Status Sync();
+  int64_t size() const { return size_bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+  int64_t size_bytes_;
+};
+
 /// Makes creations and renames in `folder` last through a power cut.
 absl::Status SyncFolder(const std::string& folder);
 /// The folder part of `path`; "." when it has none.

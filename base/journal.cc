@@ -293,25 +293,9 @@ absl::StatusOr<int64_t> EndOfFrames(const std::string& path, int fd) {
   }
 }
 
-absl::Status WriteAt(int fd, absl::string_view bytes, int64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, "writing");
-    bytes.remove_prefix(static_cast<size_t>(written));
-    offset += written;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 // ---- Writer. ----
-
-JournalWriter::JournalWriter(std::string path, UniqueFd fd, int64_t end_bytes)
-    : path_(std::move(path)), fd_(std::move(fd)), end_bytes_(end_bytes) {}
-
-JournalWriter::~JournalWriter() = default;
 
 absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Open(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -322,7 +306,7 @@ absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Open(const std::st
   }
   HONE_ASSIGN_OR_RETURN(const int64_t end, EndOfFrames(path, fd.get()));
   if (ftruncate(fd.get(), end) != 0) return ErrnoStatus(errno, absl::StrCat("cutting ", path));
-  std::unique_ptr<JournalWriter> writer(new JournalWriter(path, std::move(fd), end));
+  std::unique_ptr<JournalWriter> writer(new JournalWriter(AppendFile(path, std::move(fd), end)));
   if (end == 0) {
     HONE_RETURN_IF_ERROR(writer->AppendLine(HeaderLine()));
     HONE_RETURN_IF_ERROR(writer->Sync());
@@ -335,21 +319,10 @@ absl::Status JournalWriter::Append(const Group& group) { return AppendLine(Group
 
 absl::Status JournalWriter::AppendLine(absl::string_view line) {
   HONE_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(absl::StrCat(line, "\n")));
-  const absl::Status status = WriteAt(fd_.get(), frame, end_bytes_);
-  if (!status.ok()) {
-    // Should this fail too, readers still see a cut end, and the next frame is written over it.
-    const bool trimmed = ftruncate(fd_.get(), end_bytes_) == 0;
-    return absl::Status(status.code(), absl::StrCat(path_, ": ", status.message(), "; readable up to byte ", end_bytes_,
-                                                    trimmed ? "" : ", followed by a cut record"));
-  }
-  end_bytes_ += static_cast<int64_t>(frame.size());
-  return absl::OkStatus();
+  return file_.Append(frame);
 }
 
-absl::Status JournalWriter::Sync() {
-  if (fdatasync(fd_.get()) != 0) return ErrnoStatus(errno, absl::StrCat("syncing ", path_));
-  return absl::OkStatus();
-}
+absl::Status JournalWriter::Sync() { return file_.Sync(); }
 
 // ---- Reader. ----
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,19 +36,16 @@ class JournalWriter {
   /// kFailedPrecondition (another writer has it open), kInvalidArgument (some other file: left untouched), kDataLoss
   /// (broken in the middle: left untouched).
   static absl::StatusOr<std::unique_ptr<JournalWriter>> Open(const std::string& path);
-  ~JournalWriter();
 
   absl::Status Append(const Group& group);
   /// To disk: call before training on what was appended.
   absl::Status Sync();
 
  private:
-  JournalWriter(std::string path, UniqueFd fd, int64_t end_bytes);
+  explicit JournalWriter(AppendFile file) : file_(std::move(file)) {}
   absl::Status AppendLine(absl::string_view line);
 
-  std::string path_;
-  UniqueFd fd_;
-  int64_t end_bytes_ = 0;  // where the next frame goes
+  AppendFile file_;
 };
 
 struct JournalReadResult {
