@@ -209,8 +209,8 @@ Demonstration DrawDemonstration(const Program& program, const DemonstrationOptio
   const std::vector<std::string> styles = StylesOf(program.tail);
   KernelChoices choices;
   choices.style = styles[random.Below(static_cast<int64_t>(styles.size()))];
-  choices.block = OneOfThese({32, 64, 128, 256, 512}, random);
-  choices.lanes = OneOfThese({4, 8, 16}, random);
+  choices.block = OneOfThese({64, 256}, random);
+  choices.lanes = OneOfThese({8, 16}, random);
   choices.fast = random.Chance(kFastShare);
   for (size_t i = 0; i < program.lines.size(); ++i) {
     choices.spellings.push_back(DrawSpelling(choices.fast, options.double_share, random));

@@ -83,6 +83,7 @@ std::vector<std::string> Corpus(int count, uint64_t seed);
 /// How the tokenizer cuts text: a line of boilerplate stays whole, so that frequent lines become single tokens; a line of
 /// arithmetic ("t = ...") is cut into words, so that every expression is composed of the same few tokens.
 inline constexpr char kTokenPattern[] =
-    R"((?:(?<=\n)|\A)(?! *(?:float )?t = )[^\n]*\n| *\n| ?[A-Za-z_][A-Za-z0-9_]*| ?[0-9][0-9.]*f?| ?[^\sA-Za-z0-9_]|\s+)";
+    R"((?:(?<=\n)|\A)(?! *(?:float )?t = )[^\n]*\n|(?:(?<=\n)|\A) *(?:float )?t =|[);]*\n)"
+    R"(| ?[A-Za-z_][A-Za-z0-9_]*\(?| ?[0-9][0-9.]*f?| ?[^\sA-Za-z0-9_]|\s+)";
 
 }  // namespace hone::rollout
