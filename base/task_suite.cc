@@ -119,7 +119,7 @@ absl::Status AddFolder(const std::string& path, Collection& collection) {
 
 }  // namespace
 
-std::string SuiteFolder() { return fs::path(ProgramFolder()).parent_path() / "share" / "hone" / "tasks"; }
+std::string SuiteFolder() { return ResourcePath("tasks"); }
 
 absl::StatusOr<std::vector<Task>> LoadTasks(const std::string& path) {
   std::error_code error;

@@ -10,8 +10,7 @@
 
 namespace hone {
 
-/// The suite that ships with the programs: ../share/hone/tasks from the running program, in the build tree and where
-/// installed alike.
+/// The suite that ships with the programs.
 std::string SuiteFolder();
 
 /// Every task of `path`, in the order of file names (numbers in them by value) or lines:

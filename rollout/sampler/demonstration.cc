@@ -33,7 +33,7 @@ std::string ReplaceOne(const std::string& text, std::initializer_list<std::pair<
   return text;
 }
 
-std::string NoBoundsCheck(const std::string& text, Random&) {
+std::string NoBoundsCheck(const std::string& text, SplitMix&) {
   return ReplaceOne(text, {{"if (i < rows * cols) ", ""},
                            {"  if (r >= rows) return;\n", ""},
                            {"  if (c >= cols) return;\n", ""},
@@ -48,7 +48,7 @@ std::string NoBoundsCheck(const std::string& text, Random&) {
 }
 
 /// (n + 255) / 256 becomes n / 256.
-std::string ShortGrid(const std::string& text, Random&) {
+std::string ShortGrid(const std::string& text, SplitMix&) {
   const size_t open = text.find("k<<<(");
   if (open == std::string::npos) return text;
   const size_t plus = text.find(" + ", open), close = text.find(") / ", open), comma = text.find(", ", open);
@@ -56,9 +56,9 @@ std::string ShortGrid(const std::string& text, Random&) {
   return absl::StrCat(text.substr(0, open), "k<<<", text.substr(open + 5, plus - open - 5), text.substr(close + 1));
 }
 
-std::string WrongStart(const std::string& text, Random&) { return ReplaceFirst(text, "-1e30f", "0.0f"); }
+std::string WrongStart(const std::string& text, SplitMix&) { return ReplaceFirst(text, "-1e30f", "0.0f"); }
 
-std::string WrongIndex(const std::string& text, Random&) {
+std::string WrongIndex(const std::string& text, SplitMix&) {
   return ReplaceOne(text, {{"c * rows + r", "c * cols + r"},
                            {"c * width + q", "c * cols + q"},
                            {"c * width + b", "c * cols + b"},
@@ -70,7 +70,7 @@ std::string WrongIndex(const std::string& text, Random&) {
                            {"out[i % cols]", "out[i % rows]"}});
 }
 
-std::string OffByOne(const std::string& text, Random&) {
+std::string OffByOne(const std::string& text, SplitMix&) {
   return ReplaceOne(text, {{"i < (r + 1) * cols;", "i < (r + 1) * cols - 1;"},
                            {"c < cols;", "c < cols - 1;"},
                            {"r < rows;", "r < rows - 1;"},
@@ -79,7 +79,7 @@ std::string OffByOne(const std::string& text, Random&) {
                            {"i < rows * cols)", "i < rows * cols - 1)"}});
 }
 
-std::string WrongDivisor(const std::string& text, Random&) {
+std::string WrongDivisor(const std::string& text, SplitMix&) {
   return ReplaceOne(text, {{"= a / cols;", "= a / rows;"},
                            {"= a / rows;", "= a / cols;"},
                            {"m /= cols;", "m /= rows;"},
@@ -89,18 +89,18 @@ std::string WrongDivisor(const std::string& text, Random&) {
                            {"p[j] / rows;", "p[j] / cols;"}});
 }
 
-std::string WrongExponent(const std::string& text, Random&) {
+std::string WrongExponent(const std::string& text, SplitMix&) {
   return ReplaceOne(text, {{"xpf(-t)", "xpf(t)"}, {"xpf(-x)", "xpf(x)"}, {"xpf(v - m)", "xpf(v)"}});
 }
 
-std::string NoClearing(const std::string& text, Random&) {
+std::string NoClearing(const std::string& text, SplitMix&) {
   const size_t begin = text.find("  cudaMemsetAsync(");
   if (begin == std::string::npos) return text;
   return text.substr(0, begin) + text.substr(text.find('\n', begin) + 1);
 }
 
 /// Leaves out one line of f; the first one, which declares t, only when it is replaced by the plain input.
-std::string LostLine(const std::string& text, Random& random) {
+std::string LostLine(const std::string& text, SplitMix& random) {
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   std::vector<size_t> chain;
   for (size_t i = 1; i < lines.size() && lines[i] != "  return t;"; ++i) chain.push_back(i);
@@ -115,7 +115,7 @@ std::string LostLine(const std::string& text, Random& random) {
 }
 
 /// Another input, or another constant, in one line of f.
-std::string WrongOperand(const std::string& text, Random&) {
+std::string WrongOperand(const std::string& text, SplitMix&) {
   const size_t end = text.find("  return t;");
   const std::string function = text.substr(0, end);
   const std::string edited = ReplaceOne(function, {{" - y;", " + y;"},
@@ -136,7 +136,7 @@ std::string WrongOperand(const std::string& text, Random&) {
 
 struct Flaw {
   const char* name;
-  std::string (*edit)(const std::string&, Random&);
+  std::string (*edit)(const std::string&, SplitMix&);
 };
 
 constexpr Flaw kFlaws[] = {
@@ -147,7 +147,7 @@ constexpr Flaw kFlaws[] = {
 };
 
 /// Breaks `demonstration` in one way that applies; every source has one.
-void Break(Demonstration& demonstration, Random& random) {
+void Break(Demonstration& demonstration, SplitMix& random) {
   const int first = static_cast<int>(random.Below(std::size(kFlaws)));
   for (size_t i = 0; i < std::size(kFlaws); ++i) {
     const Flaw& flaw = kFlaws[(first + i) % std::size(kFlaws)];
@@ -159,13 +159,13 @@ void Break(Demonstration& demonstration, Random& random) {
   }
 }
 
-Spelling DrawSpelling(bool fast, double double_share, Random& random) {
+Spelling DrawSpelling(bool fast, double double_share, SplitMix& random) {
   if (random.Chance(double_share)) return Spelling::kDouble;
   return fast == random.Chance(kConsistent) ? Spelling::kFast : Spelling::kPlain;
 }
 
 template <class T, size_t kCount>
-T OneOfThese(const T (&values)[kCount], Random& random) {
+T OneOfThese(const T (&values)[kCount], SplitMix& random) {
   return values[random.Below(kCount)];
 }
 
@@ -205,7 +205,7 @@ std::string KernelSource(const Program& program, const KernelChoices& choices) {
   return KernelWriter(program, choices).Write(DeviceFunction(program, choices.spellings));
 }
 
-Demonstration DrawDemonstration(const Program& program, const DemonstrationOptions& options, Random& random) {
+Demonstration DrawDemonstration(const Program& program, const DemonstrationOptions& options, SplitMix& random) {
   const std::vector<std::string> styles = StylesOf(program.tail);
   KernelChoices choices;
   choices.style = styles[random.Below(static_cast<int64_t>(styles.size()))];

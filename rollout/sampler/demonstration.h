@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "base/random.h"
 #include "rollout/sampler/program.h"
+#include "rollout/sampler/random.h"
 
 namespace hone::rollout {
 
@@ -38,7 +38,7 @@ struct KernelChoices {
 /// Right for every shape with rows * cols below 2^31.
 std::string KernelSource(const Program& program, const KernelChoices& choices);
 
-Demonstration DrawDemonstration(const Program& program, const DemonstrationOptions& options, Random& random);
+Demonstration DrawDemonstration(const Program& program, const DemonstrationOptions& options, SplitMix& random);
 
 /// The native source timed as Baseline::kScalar: one thread an element or a row (a block a row for matmul), one operation at
 /// a time, the accurate library.

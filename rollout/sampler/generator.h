@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "base/random.h"
 #include "base/task.h"
 #include "rollout/sampler/demonstration.h"
 #include "rollout/sampler/program.h"
+#include "rollout/sampler/random.h"
 
 namespace hone::rollout {
 
@@ -72,7 +72,7 @@ class Generator {
   uint64_t state() const { return random_.state(); }
 
  private:
-  Random random_;
+  SplitMix random_;
   GeneratorOptions options_;
   std::vector<Program> named_;
 };

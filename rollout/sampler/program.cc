@@ -219,7 +219,7 @@ bool Accept(const Line& line, Tail tail, bool& saturated, Interval& t) {
   return true;
 }
 
-Line DrawLine(Random& random, bool first, int inputs_so_far) {
+Line DrawLine(SplitMix& random, bool first, int inputs_so_far) {
   Line line;
   line.op = static_cast<int>(random.Below(static_cast<int64_t>(Operations().size())));
   if (Operations()[line.op].binary) {
@@ -230,7 +230,7 @@ Line DrawLine(Random& random, bool first, int inputs_so_far) {
   return line;
 }
 
-std::optional<Program> TryDraw(Random& random) {
+std::optional<Program> TryDraw(SplitMix& random) {
   constexpr double kTailWeights[kTailCount] = {5, 2, 1.5, 1.5, 1.5, 1, 2, 1.5, 1.5, 1, 1, 1, 1.5, 1.5};
   constexpr double kLengthWeights[kMaxLines + 1] = {0.3, 3, 4, 3};
   Program program;
@@ -310,7 +310,7 @@ int Program::inputs() const {
 
 absl::string_view Name(Tail tail) { return NameIn(kTailNames, tail); }
 
-Program DrawProgram(Random& random) {
+Program DrawProgram(SplitMix& random) {
   for (;;) {
     if (std::optional<Program> program = TryDraw(random)) return *std::move(program);
   }

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "base/random.h"
 #include "base/signature.h"
 #include "base/task.h"
+#include "rollout/sampler/random.h"
 
 namespace hone::rollout {
 
@@ -59,7 +59,7 @@ struct Program {
 
 /// Draws a program. Chains are numerically tame (|t| <= 100 for inputs within 4.5 standard deviations), no line is the
 /// identity on the values that reach it, and at most one line saturates, so that no answer without work comes near.
-Program DrawProgram(Random& random);
+Program DrawProgram(SplitMix& random);
 
 /// Unique for a program and readable: "mul_y-sigmoid-row_sum". Task ids are these.
 std::string Key(const Program& program);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
+
 namespace hone::rollout {
 
 class SplitMix {
@@ -21,6 +23,20 @@ class SplitMix {
   double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
   /// In [0, count), count > 0; the bias of 2^-53 is beneath notice.
   int64_t Below(int64_t count) { return static_cast<int64_t>(Uniform() * static_cast<double>(count)); }
+  bool Chance(double probability) { return Uniform() < probability; }
+  /// An index with probability proportional to its weight; weights are not negative and not all zero.
+  int Pick(absl::Span<const double> weights) {
+    double total = 0;
+    for (const double weight : weights) total += weight;
+    double rest = Uniform() * total;
+    int chosen = 0;
+    for (int i = 0; i < static_cast<int>(weights.size()) && rest >= 0; ++i) {
+      if (weights[i] <= 0) continue;
+      chosen = i;
+      rest -= weights[i];
+    }
+    return chosen;
+  }
 
   uint64_t state() const { return state_; }
 
