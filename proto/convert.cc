@@ -204,7 +204,7 @@ absl::Status FromWire(const v1::Task& from, Task* to) {
   to->family = from.family();
   to->description = from.description();
   HONE_RETURN_IF_ERROR(HONE_ENUM_FROM_WIRE(Split, from.split(), "task.split", &to->split));
-  HONE_RETURN_IF_ERROR(HONE_ENUM_FROM_WIRE(DType, from.dtype(), "task.dtype", &to->dtype));
+  HONE_RETURN_IF_ERROR(FromWire(from.dtype(), &to->dtype));
   to->tolerance = {from.tolerance().atol(), from.tolerance().rtol()};
   HONE_RETURN_IF_ERROR(MessagesFromWire(from.variants(), &to->variants));
   HONE_RETURN_IF_ERROR(FromWire(from.timing(), &to->timing));
@@ -292,6 +292,8 @@ absl::Status FromWire(const v1::Signature& from, Signature* to) {
 // ---------------------------------------------------------------------------------------------------------- verdict
 
 v1::VerdictStatus ToWire(VerdictStatus status) { return EnumToWire<v1::VerdictStatus>(status); }
+
+absl::Status FromWire(v1::DType from, DType* to) { return HONE_ENUM_FROM_WIRE(DType, from, "dtype", to); }
 
 absl::Status FromWire(v1::VerdictStatus from, VerdictStatus* to) {
   return HONE_ENUM_FROM_WIRE(VerdictStatus, from, "verdict.status", to);

@@ -41,5 +41,6 @@ absl::Status FromWire(const v1::Group& from, Group* to);
 absl::Status FromWire(const v1::VerifyRequest& from, VerifyRequest* to);
 absl::Status FromWire(const v1::Capabilities& from, Capabilities* to);
 absl::Status FromWire(v1::VerdictStatus from, VerdictStatus* to);
+absl::Status FromWire(v1::DType from, DType* to);
 
 }  // namespace hone::proto

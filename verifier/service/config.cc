@@ -1,0 +1,57 @@
+#include "verifier/service/config.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "verifier/service/noop_lane.h"
+
+namespace hone::verifier {
+namespace {
+
+/// Cores that this process may use.
+int Cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string CacheFolder() {
+  const std::string xdg = Environment("XDG_CACHE_HOME");
+  if (!xdg.empty()) return absl::StrCat(xdg, "/hone/verifier");
+  const std::string home = Environment("HOME");
+  return absl::StrCat(home.empty() ? "/tmp" : home + "/.cache", "/hone/verifier");
+}
+
+}  // namespace
+
+absl::Status Resolve(ServerConfig& config) {
+  if (config.listen.empty()) return absl::InvalidArgumentError("listen: needs at least one address");
+  if (config.devices.empty()) return absl::InvalidArgumentError("devices: needs at least one");
+  for (const std::string& device : config.devices) {
+    if (device != "cpu" && device != kNoopDevice) {
+      return absl::InvalidArgumentError(absl::StrCat("devices: unknown device '", device, "'; there are: cpu, noop"));
+    }
+    if (device == kNoopDevice && config.devices.size() > 1) {
+      return absl::InvalidArgumentError("devices: noop stands alone, because it answers for every backend");
+    }
+  }
+  const int cores = Cores();
+  if (config.lanes == 0) config.lanes = std::max(1, cores / 2);
+  if (config.build_slots == 0) config.build_slots = cores;
+  if (config.folder.empty()) config.folder = CacheFolder();
+  if (config.python.empty()) config.python = Environment("HONE_PYTHON");
+  if (config.python.empty()) config.python = HONE_BUILD_PYTHON;
+  if (config.python.empty()) config.python = "python3";
+  return absl::OkStatus();
+}
+
+}  // namespace hone::verifier

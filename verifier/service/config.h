@@ -1,0 +1,54 @@
+#pragma once
+
+// What `hone-verifier` reads from YAML.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/config.h"
+
+namespace hone::verifier {
+
+struct ServerConfig {
+  std::vector<std::string> listen = {"127.0.0.1:50151"};
+  std::string folder;
+  std::vector<std::string> devices = {"cpu"};
+  int lanes = 0;
+  int build_slots = 0;
+  std::string python;
+  std::string sandbox = "auto";
+  int64_t queue_limit_mb = 1024;
+  int64_t cache_limit_mb = 256;
+  int64_t artefact_limit_mb = 4096;
+  int max_tries = 3;
+  int max_stream_jobs = 1024;
+  double drain_s = 30;
+  std::string metrics;
+  std::string log_level = "info";
+};
+
+template <class Fields>
+void Describe(Fields& f, ServerConfig& c) {
+  f.Value("listen", c.listen, "addresses to serve gRPC on: host:port, or unix:/path");
+  f.Value("folder", c.folder, "queue, result cache and artefacts; empty: $XDG_CACHE_HOME/hone/verifier");
+  f.Value("devices", c.devices, "backends to judge on: cpu; or noop alone, for load tests");
+  f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on each device; 0: half the cores");
+  f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
+  f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");
+  f.Value("sandbox", c.sandbox, OneOf{{"auto", "bubblewrap", "none"}}, "what candidates run in; none is said in every verdict");
+  f.Value("queue_limit_mb", c.queue_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of jobs waiting, then RESOURCE_EXHAUSTED");
+  f.Value("cache_limit_mb", c.cache_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of verdicts kept");
+  f.Value("artefact_limit_mb", c.artefact_limit_mb, Range<int64_t>(1, 1 << 24), "megabytes of built candidates kept");
+  f.Value("max_tries", c.max_tries, Range(1, 100), "of one stage of a job before its verdict is INFRA");
+  f.Value("max_stream_jobs", c.max_stream_jobs, Range(1, 1 << 20), "open requests of one stream");
+  f.Value("drain_s", c.drain_s, Range(0.0, 86400.0), "seconds that SIGTERM leaves to open requests");
+  f.Value("metrics", c.metrics, "host:port for Prometheus; empty: none");
+  f.Value("log_level", c.log_level, OneOf{{"debug", "info", "warning", "error", "nothing"}}, "least level that is logged");
+}
+
+/// Replaces every "as the machine is" value by what it comes to here, and checks what one field cannot know:
+/// kInvalidArgument for no address, an unknown device (names those there are), or noop beside another.
+absl::Status Resolve(ServerConfig& config);
+
+}  // namespace hone::verifier

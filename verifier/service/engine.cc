@@ -1,0 +1,706 @@
+#include "verifier/service/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <list>
+#include <optional>
+#include <random>
+#include <set>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/protocol.h"
+#include "base/status_macros.h"
+#include "verifier/service/noop_lane.h"
+#include "verifier/service/wire.h"
+
+namespace hone::verifier {
+namespace {
+
+// Until a worker has read the job and asks for the time that it needs.
+constexpr absl::Duration kFirstLease = absl::Minutes(1);
+// A worker's own limits end its work long before its lease: this is the room between the two.
+constexpr absl::Duration kLeaseSlack = absl::Minutes(3);
+
+std::string DescribeKind(const std::string& device) { return absl::StrCat("describe/", device); }
+std::string BuildKind(const std::string& device) { return absl::StrCat("build/", device); }
+std::string LaneKind(const std::string& device) { return absl::StrCat("lane/", device); }
+
+/// "cpu" of "build/cpu".
+std::string DeviceOf(const LeasedJob& job) { return job.kind.substr(job.kind.find('/') + 1); }
+
+std::string RandomKey() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return absl::StrCat(absl::Hex(random(), absl::kZeroPad16), absl::Hex(random(), absl::kZeroPad16));
+}
+
+const Task& TaskOf(const JobPayload& payload) {
+  const auto* verify = std::get_if<VerifyRequest>(&payload);
+  return verify != nullptr ? verify->task : std::get<Task>(payload);
+}
+
+bool WantsScalar(const VerifyRequest& request) {
+  const std::vector<Baseline>& baselines = request.protocol.baselines;
+  return !request.task.scalar_baseline.empty() &&
+         std::find(baselines.begin(), baselines.end(), Baseline::kScalar) != baselines.end();
+}
+
+Verdict VerdictOf(const BuildResult& build) {
+  Verdict verdict;
+  verdict.status = build.status;
+  verdict.message = build.message;
+  verdict.compiler_output = build.compiler_output;
+  verdict.rules = build.rules;
+  verdict.toolchain = build.toolchain;
+  return verdict;
+}
+
+/// Errors that another try would meet again, and that the caller can act on.
+bool IsCallersToFix(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+}
+
+/// Signatures by task, the least recently used go first. Thread-safe.
+class SignatureMemory {
+ public:
+  explicit SignatureMemory(size_t limit) : limit_(limit) {}
+
+  std::optional<Signature> Find(const std::string& key) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = index_.find(key);
+    if (found == index_.end()) return std::nullopt;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return found->second->second;
+  }
+
+  void Put(const std::string& key, const Signature& signature) {
+    absl::MutexLock lock(&mutex_);
+    if (index_.count(key) != 0) return;
+    entries_.emplace_front(key, signature);
+    index_[key] = entries_.begin();
+    if (entries_.size() <= limit_) return;
+    index_.erase(entries_.back().first);
+    entries_.pop_back();
+  }
+
+ private:
+  const size_t limit_;
+  absl::Mutex mutex_;
+  std::list<std::pair<std::string, Signature>> entries_ ABSL_GUARDED_BY(mutex_);  // newest use first
+  std::unordered_map<std::string, std::list<std::pair<std::string, Signature>>::iterator> index_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+/// One caller's wait.
+class Engine::Call {
+ public:
+  using OnResult = std::function<void(absl::StatusOr<JobResult>)>;
+
+  Call(std::string key, std::string protocol, CacheUse use, OnResult on_result)
+      : key(std::move(key)), protocol(std::move(protocol)), use(use), on_result_(std::move(on_result)) {}
+
+  /// The callback, for the one who is to call it; empty for everybody later.
+  OnResult Take() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(on_result_, nullptr);
+  }
+  void SetTicket(const Ticket& ticket) {
+    absl::MutexLock lock(&mutex_);
+    ticket_ = ticket;
+  }
+  Ticket ticket() const {
+    absl::MutexLock lock(&mutex_);
+    return ticket_;
+  }
+
+  const std::string key;       // the caller's, for Cancel; may be empty
+  const std::string protocol;  // for a verdict that says INFRA
+  const CacheUse use;
+  const absl::Time arrived = absl::Now();
+
+ private:
+  mutable absl::Mutex mutex_;
+  OnResult on_result_ ABSL_GUARDED_BY(mutex_);
+  Ticket ticket_ ABSL_GUARDED_BY(mutex_);
+};
+
+struct Engine::State {
+  struct LaneSlot {
+    LaneSpec spec;
+    absl::Mutex mutex;
+    std::shared_ptr<Lane> lane ABSL_GUARDED_BY(mutex);  // shared with the thread that uses it while another interrupts
+    LaneFacts facts ABSL_GUARDED_BY(mutex);             // of the last lane that started
+  };
+
+  State(EngineOptions options, Queue& queue, ResultCache& cache, Builder& builder, Metrics& metrics, const Log& log)
+      : options(std::move(options)), queue(queue), cache(cache), builder(builder), metrics(metrics), log(log),
+        signatures(this->options.max_signatures) {}
+
+  const EngineOptions options;
+  Queue& queue;
+  ResultCache& cache;
+  Builder& builder;
+  Metrics& metrics;
+  const Log& log;
+  SignatureMemory signatures;
+  std::vector<std::unique_ptr<LaneSlot>> lanes;
+  std::vector<std::string> build_kinds;
+  std::vector<std::thread> threads;
+  absl::Mutex stop_mutex;
+  bool stopping ABSL_GUARDED_BY(stop_mutex) = false;
+
+  mutable absl::Mutex calls_mutex;
+  std::unordered_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(calls_mutex);
+  std::unordered_multimap<std::string, Call*> calls_by_key ABSL_GUARDED_BY(calls_mutex);
+  bool draining ABSL_GUARDED_BY(calls_mutex) = false;
+
+  // ---- start and stop
+  absl::Status Start();
+  absl::Status StartLane(LaneSlot& slot);
+  void Stop();
+  bool Stopping();
+  void SleepUnlessStopping(absl::Duration duration);
+
+  // ---- calls
+  std::shared_ptr<Call> Open(std::shared_ptr<Call> call);
+  void Finish(Call* call, absl::StatusOr<JobResult> result);
+  void Forget(Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_mutex);
+  void Submit(const std::shared_ptr<Call>& call, const Submission& submission);
+  absl::StatusOr<JobResult> ResultOf(const Call& call, const Outcome& outcome) const;
+  absl::StatusOr<std::string> DeviceFor(Backend backend) const;
+  std::string ContentKeyOf(const VerifyRequest& request, const std::string& device) const;
+  std::optional<Verdict> FindCached(const std::string& content_key, const std::string& trace_id);
+
+  // ---- workers
+  std::optional<LeasedJob> LeaseNext(absl::Span<const std::string> kinds);
+  void BuildLoop();
+  void LaneLoop(LaneSlot& slot);
+  bool EnsureLane(LaneSlot& slot, absl::Duration& backoff);
+  void BuildOne(const LeasedJob& job);
+  absl::StatusOr<BuildResult> BuildSource(const VerifyRequest& request, const std::string& source,
+                                          const Signature& signature);
+  /// False: the lane is spent.
+  bool LaneOne(LaneSlot& slot, Lane& lane, const LeasedJob& job);
+  bool DescribeOne(Lane& lane, const LeasedJob& job, const JobPayload& payload, JobState& state);
+  bool JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, const VerifyRequest& request, JobState& state);
+  void FinishVerdict(const LeasedJob& job, const VerifyRequest& request, const JobState& state, Verdict verdict);
+  void FailTry(const LeasedJob& job, absl::string_view stage, const std::string& reason);
+  void Report(const LeasedJob& job, const absl::Status& status) const;
+};
+
+// --------------------------------------------------------------------------------------------------- start and stop
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options, Queue& queue, ResultCache& cache,
+                                                       Builder& builder, Metrics& metrics, const Log& log) {
+  if (options.lanes.empty()) return absl::InvalidArgumentError("a verifier needs at least one lane");
+  auto state = std::make_unique<State>(std::move(options), queue, cache, builder, metrics, log);
+  HONE_RETURN_IF_ERROR(state->Start());
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Engine::~Engine() {
+  Drain(absl::InfinitePast());
+  state_->Stop();
+}
+
+absl::Status Engine::State::Start() {
+  for (const LaneSpec& spec : options.lanes) {
+    auto slot = std::make_unique<LaneSlot>();
+    slot->spec = spec;
+    lanes.push_back(std::move(slot));
+    const std::string kind = BuildKind(spec.device);
+    if (spec.device != kNoopDevice && std::find(build_kinds.begin(), build_kinds.end(), kind) == build_kinds.end()) {
+      build_kinds.push_back(kind);
+    }
+  }
+  std::vector<absl::Status> started(lanes.size());
+  std::vector<std::thread> starters;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    starters.emplace_back([this, i, &started] { started[i] = StartLane(*lanes[i]); });
+  }
+  for (std::thread& starter : starters) starter.join();
+  for (const absl::Status& status : started) HONE_RETURN_IF_ERROR(status);
+  for (std::unique_ptr<LaneSlot>& slot : lanes) threads.emplace_back([this, &slot = *slot] { LaneLoop(slot); });
+  if (build_kinds.empty()) return absl::OkStatus();
+  for (int i = 0; i < options.build_slots; ++i) threads.emplace_back([this] { BuildLoop(); });
+  return absl::OkStatus();
+}
+
+absl::Status Engine::State::StartLane(LaneSlot& slot) {
+  metrics.SetLane(slot.spec.name, LaneState::kDown);
+  metrics.CountLaneStart(slot.spec.name);
+  absl::StatusOr<std::unique_ptr<Lane>> lane = slot.spec.start();
+  if (!lane.ok()) {
+    return absl::Status(lane.status().code(), absl::StrCat("lane ", slot.spec.name, ": ", lane.status().message()));
+  }
+  absl::MutexLock lock(&slot.mutex);
+  slot.facts = (*lane)->Facts();
+  slot.lane = std::move(lane).value();
+  log.Info("lane_ready", {{"lane", slot.spec.name}, {"device", slot.facts.device}, {"sandbox", slot.facts.sandbox}});
+  metrics.SetLane(slot.spec.name, LaneState::kIdle);
+  return absl::OkStatus();
+}
+
+void Engine::State::Stop() {
+  {
+    absl::MutexLock lock(&stop_mutex);
+    stopping = true;
+  }
+  queue.Close();
+  for (std::unique_ptr<LaneSlot>& slot : lanes) {
+    absl::MutexLock lock(&slot->mutex);
+    if (slot->lane) slot->lane->Interrupt();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+bool Engine::State::Stopping() {
+  absl::MutexLock lock(&stop_mutex);
+  return stopping;
+}
+
+void Engine::State::SleepUnlessStopping(absl::Duration duration) {
+  absl::MutexLock lock(&stop_mutex);
+  stop_mutex.AwaitWithTimeout(absl::Condition(&stopping), duration);
+}
+
+// ------------------------------------------------------------------------------------------------------------ calls
+
+std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVerdict on_verdict) {
+  State& state = *state_;
+  const CacheUse use = request.use_cache ? CacheUse::kMiss : CacheUse::kBypass;
+  std::shared_ptr<Call> call = state.Open(std::make_shared<Call>(
+      request.key, request.protocol.id, use, [on_verdict = std::move(on_verdict)](absl::StatusOr<JobResult> result) {
+        if (!result.ok()) return on_verdict(result.status());
+        on_verdict(std::get<Verdict>(*std::move(result)));
+      }));
+  if (!call) return nullptr;
+  const absl::StatusOr<std::string> device = state.DeviceFor(request.candidate.backend);
+  if (!device.ok()) {
+    state.Finish(call.get(), device.status());
+    return call;
+  }
+  const bool noop = *device == kNoopDevice;
+  const std::string content_key = state.ContentKeyOf(request, *device);
+  if (request.use_cache && !noop) {
+    if (std::optional<Verdict> cached = state.FindCached(content_key, request.trace_id)) {
+      state.metrics.CountRequest(CacheUse::kHit, absl::ToDoubleSeconds(absl::Now() - call->arrived));
+      state.Finish(call.get(), *std::move(cached));
+      return call;
+    }
+  }
+  Submission submission;
+  submission.digest = content_key;
+  submission.priority = request.priority;
+  submission.payload = EncodeJobPayload(request);
+  if (request.use_cache && !noop) {
+    submission.key = absl::StrCat("content/", content_key);
+  } else {
+    submission.key = request.key.empty() ? absl::StrCat("once/", RandomKey()) : absl::StrCat("key/", request.key);
+    submission.retain = !request.key.empty();
+  }
+  if (noop) {
+    submission.kind = LaneKind(*device);
+  } else {
+    const bool described = state.signatures.Find(TaskContentKey(request.task)).has_value();
+    submission.kind = described ? BuildKind(*device) : DescribeKind(*device);
+  }
+  state.Submit(call, submission);
+  return call;
+}
+
+std::shared_ptr<Engine::Call> Engine::Describe(const Task& task, OnSignature on_signature) {
+  State& state = *state_;
+  std::shared_ptr<Call> call = state.Open(std::make_shared<Call>(
+      "", "", CacheUse::kMiss, [on_signature = std::move(on_signature)](absl::StatusOr<JobResult> result) {
+        if (!result.ok()) return on_signature(result.status());
+        if (const auto* dead = std::get_if<Verdict>(&*result)) return on_signature(absl::InternalError(dead->message));
+        on_signature(std::get<Signature>(*std::move(result)));
+      }));
+  if (!call) return nullptr;
+  const std::string task_key = TaskContentKey(task);
+  if (std::optional<Signature> known = state.signatures.Find(task_key)) {
+    state.Finish(call.get(), *std::move(known));
+    return call;
+  }
+  Submission submission;
+  submission.key = absl::StrCat("describe/", task_key);
+  submission.digest = task_key;
+  submission.kind = DescribeKind(state.options.lanes.front().device);
+  submission.priority = Priority::kHigh;  // a person or a prompt waits for it, and it takes milliseconds
+  submission.payload = EncodeJobPayload(task);
+  state.Submit(call, submission);
+  return call;
+}
+
+/// Registers the call; null when draining, and then it has been answered.
+std::shared_ptr<Engine::Call> Engine::State::Open(std::shared_ptr<Call> call) {
+  {
+    absl::MutexLock lock(&calls_mutex);
+    if (!draining) {
+      if (!call->key.empty()) calls_by_key.emplace(call->key, call.get());
+      calls.emplace(call.get(), call);
+      return call;
+    }
+  }
+  call->Take()(absl::UnavailableError("the verifier is shutting down"));
+  return nullptr;
+}
+
+void Engine::State::Forget(Call* call) {
+  if (!call->key.empty()) {
+    auto [begin, end] = calls_by_key.equal_range(call->key);
+    const auto found = std::find_if(begin, end, [&](const auto& entry) { return entry.second == call; });
+    if (found != end) calls_by_key.erase(found);
+  }
+  calls.erase(call);
+}
+
+void Engine::State::Finish(Call* call, absl::StatusOr<JobResult> result) {
+  Call::OnResult on_result = call->Take();
+  if (!on_result) return;
+  const auto* verdict = result.ok() ? std::get_if<Verdict>(&*result) : nullptr;
+  if (verdict != nullptr && !verdict->from_cache) {
+    metrics.CountRequest(call->use, absl::ToDoubleSeconds(absl::Now() - call->arrived));
+  }
+  on_result(std::move(result));
+  absl::MutexLock lock(&calls_mutex);
+  Forget(call);
+}
+
+void Engine::State::Submit(const std::shared_ptr<Call>& call, const Submission& submission) {
+  const absl::StatusOr<Ticket> ticket = queue.Submit(
+      submission, [this, call](const Outcome& outcome) { Finish(call.get(), ResultOf(*call, outcome)); });
+  if (ticket.ok()) {
+    call->SetTicket(*ticket);
+  } else {
+    Finish(call.get(), ticket.status());
+  }
+}
+
+absl::StatusOr<JobResult> Engine::State::ResultOf(const Call& call, const Outcome& outcome) const {
+  switch (outcome.ending) {
+    case Outcome::Ending::kCancelled: return absl::CancelledError(outcome.reason);
+    case Outcome::Ending::kDead: {
+      Verdict verdict;
+      verdict.status = VerdictStatus::kInfra;
+      verdict.message = outcome.reason;
+      verdict.protocol = call.protocol;
+      return verdict;
+    }
+    case Outcome::Ending::kDone: break;
+  }
+  return DecodeJobResult(outcome.result);
+}
+
+absl::StatusOr<std::string> Engine::State::DeviceFor(Backend backend) const {
+  const std::string wanted(Name(backend));
+  std::set<std::string> devices;
+  for (const LaneSpec& spec : options.lanes) {
+    if (spec.device == kNoopDevice || spec.device == wanted) return spec.device;
+    devices.insert(spec.device);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("this verifier has no ", wanted, " device; it has: ", absl::StrJoin(devices, ", ")));
+}
+
+std::string Engine::State::ContentKeyOf(const VerifyRequest& request, const std::string& device) const {
+  std::string name = device;
+  for (const std::unique_ptr<LaneSlot>& slot : lanes) {
+    if (slot->spec.device != device) continue;
+    absl::MutexLock lock(&slot->mutex);
+    name = slot->facts.device;
+    break;
+  }
+  const std::string toolchain = absl::StrCat(options.version, "/", builder.Toolchain(request.candidate.backend));
+  return ResultKey(request.task, request.candidate, request.protocol, name, toolchain);
+}
+
+std::optional<Verdict> Engine::State::FindCached(const std::string& content_key, const std::string& trace_id) {
+  absl::StatusOr<std::optional<Verdict>> found = cache.Find(content_key);
+  if (found.ok()) return *std::move(found);
+  log.Warning("result_cache", {{"trace", trace_id}, {"error", std::string(found.status().message())}});
+  return std::nullopt;
+}
+
+void Engine::Abandon(const std::shared_ptr<Call>& call) {
+  if (!call || !call->Take()) return;
+  state_->queue.Abandon(call->ticket());
+  absl::MutexLock lock(&state_->calls_mutex);
+  state_->Forget(call.get());
+}
+
+int64_t Engine::Cancel(const std::string& key) {
+  std::vector<std::shared_ptr<Call>> found;
+  {
+    absl::MutexLock lock(&state_->calls_mutex);
+    auto [begin, end] = state_->calls_by_key.equal_range(key);
+    for (auto entry = begin; entry != end; ++entry) found.push_back(state_->calls.at(entry->second));
+  }
+  for (const std::shared_ptr<Call>& call : found) {
+    state_->Finish(call.get(), absl::CancelledError("cancelled on request"));
+    state_->queue.Abandon(call->ticket());
+  }
+  // Jobs of this key that were queued through another process, or before a restart.
+  const absl::StatusOr<int64_t> queued = state_->queue.Cancel(absl::StrCat("key/", key));
+  return static_cast<int64_t>(found.size()) + queued.value_or(0);
+}
+
+void Engine::Drain(absl::Time deadline) {
+  std::vector<std::shared_ptr<Call>> left;
+  {
+    absl::MutexLock lock(&state_->calls_mutex);
+    state_->draining = true;
+    const auto none_left = [](decltype(state_->calls)* calls) { return calls->empty(); };
+    state_->calls_mutex.AwaitWithDeadline(absl::Condition(+none_left, &state_->calls), deadline);
+    for (const auto& [pointer, call] : state_->calls) left.push_back(call);
+  }
+  for (const std::shared_ptr<Call>& call : left) {
+    state_->Finish(call.get(), absl::UnavailableError("the verifier is shutting down; the job stays queued"));
+  }
+}
+
+Capabilities Engine::GetCapabilities() const {
+  Capabilities capabilities;
+  capabilities.version = state_->options.version;
+  const auto add = [](std::vector<std::string>& list, const std::string& item) {
+    if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+  };
+  for (const std::unique_ptr<State::LaneSlot>& slot : state_->lanes) {
+    absl::MutexLock lock(&slot->mutex);
+    add(capabilities.devices, slot->facts.device);
+    add(capabilities.backends, slot->spec.device);
+    capabilities.sandbox = slot->facts.sandbox;
+  }
+  capabilities.formats = state_->options.formats;
+  capabilities.protocols = ProtocolIds();
+  capabilities.build_slots = state_->options.build_slots;
+  capabilities.lanes = static_cast<int>(state_->lanes.size());
+  return capabilities;
+}
+
+// ---------------------------------------------------------------------------------------------------------- workers
+
+std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> kinds) {
+  while (!Stopping()) {
+    absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, absl::InfiniteFuture());
+    if (leased.ok() && leased->has_value()) return *std::move(leased);
+    if (leased.ok()) continue;
+    log.Error("queue", {{"error", std::string(leased.status().message())}});
+    SleepUnlessStopping(absl::Seconds(1));
+  }
+  return std::nullopt;
+}
+
+/// What the queue answers to a worker's report: a lost lease is business as usual, a full disk is not.
+void Engine::State::Report(const LeasedJob& job, const absl::Status& status) const {
+  if (status.ok() || absl::IsNotFound(status)) return;
+  log.Error("queue", {{"job", absl::StrCat(job.id)}, {"error", std::string(status.message())}});
+}
+
+void Engine::State::FailTry(const LeasedJob& job, absl::string_view stage, const std::string& reason) {
+  if (Stopping()) return Report(job, queue.Release(job));
+  metrics.CountFailure(stage);
+  log.Warning("try_failed", {{"stage", std::string(stage)},
+                             {"job", absl::StrCat(job.id)},
+                             {"try", absl::StrCat(job.tries)},
+                             {"reason", reason}});
+  Report(job, queue.Fail(job, reason));
+}
+
+void Engine::State::BuildLoop() {
+  while (std::optional<LeasedJob> job = LeaseNext(build_kinds)) BuildOne(*job);
+}
+
+void Engine::State::BuildOne(const LeasedJob& job) {
+  const absl::StatusOr<JobPayload> payload = DecodeJobPayload(job.payload);
+  absl::StatusOr<JobState> state = DecodeJobState(job.state);
+  if (!payload.ok() || !state.ok()) return FailTry(job, "build", "the queue's record does not decode");
+  const VerifyRequest& request = std::get<VerifyRequest>(*payload);
+  Report(job, queue.Renew(job, 2 * absl::Milliseconds(request.protocol.build_timeout_ms) + kLeaseSlack));
+  state->queue_seconds += absl::ToDoubleSeconds(job.waited);
+  if (!state->signature) state->signature = signatures.Find(TaskContentKey(request.task));
+  if (!state->signature) return Report(job, queue.Advance(job, DescribeKind(DeviceOf(job)), EncodeJobState(*state)));
+
+  const absl::Time begin = absl::Now();
+  absl::StatusOr<BuildResult> built = BuildSource(request, request.candidate.source, *state->signature);
+  if (built.ok() && built->status == VerdictStatus::kOk && WantsScalar(request)) {
+    absl::StatusOr<BuildResult> scalar = BuildSource(request, request.task.scalar_baseline, *state->signature);
+    if (scalar.ok() && scalar->status != VerdictStatus::kOk) {
+      scalar = absl::InvalidArgumentError(absl::StrCat("task ", request.task.id, ": its scalar baseline does not build: ",
+                                                       Name(scalar->status), ": ", scalar->message));
+    }
+    if (scalar.ok()) {
+      state->scalar_build = *std::move(scalar);
+    } else {
+      built = scalar.status();
+    }
+  }
+  state->build_seconds += absl::ToDoubleSeconds(absl::Now() - begin);
+  if (!built.ok() && IsCallersToFix(built.status())) {
+    return Report(job, queue.Complete(job, EncodeJobResult(built.status())));
+  }
+  if (!built.ok()) return FailTry(job, "build", std::string(built.status().message()));
+  if (built->status != VerdictStatus::kOk) return FinishVerdict(job, request, *state, VerdictOf(*built));
+  state->build = *std::move(built);
+  Report(job, queue.Advance(job, LaneKind(DeviceOf(job)), EncodeJobState(*state)));
+}
+
+absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& request, const std::string& source,
+                                                       const Signature& signature) {
+  BuildRequest build;
+  build.candidate = request.candidate;
+  build.candidate.source = source;
+  build.signature = signature;
+  build.timeout = absl::Milliseconds(request.protocol.build_timeout_ms);
+  return builder.Build(build);
+}
+
+void Engine::State::LaneLoop(LaneSlot& slot) {
+  const std::vector<std::string> kinds = {DescribeKind(slot.spec.device), LaneKind(slot.spec.device)};
+  absl::Duration backoff = options.lane_backoff_min;
+  while (!Stopping()) {
+    if (!EnsureLane(slot, backoff)) continue;
+    const std::optional<LeasedJob> job = LeaseNext(kinds);
+    if (!job) break;
+    std::shared_ptr<Lane> lane;
+    {
+      absl::MutexLock lock(&slot.mutex);
+      lane = slot.lane;
+    }
+    metrics.SetLane(slot.spec.name, LaneState::kBusy);
+    const bool usable = LaneOne(slot, *lane, *job);
+    metrics.SetLane(slot.spec.name, usable ? LaneState::kIdle : LaneState::kDown);
+    if (usable) continue;
+    absl::MutexLock lock(&slot.mutex);
+    slot.lane.reset();
+  }
+}
+
+bool Engine::State::EnsureLane(LaneSlot& slot, absl::Duration& backoff) {
+  {
+    absl::MutexLock lock(&slot.mutex);
+    if (slot.lane) return true;
+  }
+  const absl::Status started = StartLane(slot);
+  if (started.ok()) {
+    backoff = options.lane_backoff_min;
+    return true;
+  }
+  log.Error("lane_start", {{"error", std::string(started.message())}});
+  SleepUnlessStopping(backoff);
+  backoff = std::min(2 * backoff, options.lane_backoff_max);
+  return false;
+}
+
+bool Engine::State::LaneOne(LaneSlot& slot, Lane& lane, const LeasedJob& job) {
+  const absl::StatusOr<JobPayload> payload = DecodeJobPayload(job.payload);
+  absl::StatusOr<JobState> state = DecodeJobState(job.state);
+  if (!payload.ok() || !state.ok()) {
+    FailTry(job, "lane", "the queue's record does not decode");
+    return true;
+  }
+  state->queue_seconds += absl::ToDoubleSeconds(job.waited);
+  if (absl::StartsWith(job.kind, "describe/")) return DescribeOne(lane, job, *payload, *state);
+  return JudgeOne(slot, lane, job, std::get<VerifyRequest>(*payload), *state);
+}
+
+bool Engine::State::DescribeOne(Lane& lane, const LeasedJob& job, const JobPayload& payload, JobState& state) {
+  const std::string task_key = TaskContentKey(TaskOf(payload));
+  state.signature = signatures.Find(task_key);
+  if (!state.signature) {
+    Report(job, queue.Renew(job, kLeaseSlack));
+    absl::StatusOr<Signature> signature = lane.Describe(TaskOf(payload));
+    if (!signature.ok() && IsCallersToFix(signature.status())) {
+      Report(job, queue.Complete(job, EncodeJobResult(signature.status())));
+      return true;
+    }
+    if (!signature.ok()) {
+      FailTry(job, "describe", std::string(signature.status().message()));
+      return false;
+    }
+    signatures.Put(task_key, *signature);
+    state.signature = *std::move(signature);
+  }
+  if (std::holds_alternative<Task>(payload)) {
+    Report(job, queue.Complete(job, EncodeJobResult(*state.signature)));
+  } else {
+    Report(job, queue.Advance(job, BuildKind(DeviceOf(job)), EncodeJobState(state)));
+  }
+  return true;
+}
+
+bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, const VerifyRequest& request,
+                             JobState& state) {
+  const bool noop = slot.spec.device == kNoopDevice;
+  if (!noop && (!state.signature || !state.build)) {
+    FailTry(job, "lane", "the job reached the lane unbuilt");
+    return true;
+  }
+  // The artefact store may have dropped it while the job waited, or between two starts of the verifier.
+  if (!noop && !FileExists(state.build->artefact)) {
+    state.build.reset();
+    state.scalar_build.reset();
+    Report(job, queue.Advance(job, BuildKind(DeviceOf(job)), EncodeJobState(state)));
+    return true;
+  }
+  Report(job, queue.Renew(job, absl::Milliseconds(request.protocol.run_timeout_ms) + kLeaseSlack));
+  LaneJob work;
+  work.task = request.task;
+  work.protocol = request.protocol;
+  work.trace_id = request.trace_id;
+  if (state.signature) work.signature = *state.signature;
+  if (state.build) work.build = *state.build;
+  if (state.scalar_build) work.scalar_build = *state.scalar_build;
+  absl::StatusOr<Verdict> verdict = lane.Judge(work);
+  if (!verdict.ok() && IsCallersToFix(verdict.status())) {
+    Report(job, queue.Complete(job, EncodeJobResult(verdict.status())));
+    return true;
+  }
+  if (!verdict.ok() || verdict->status == VerdictStatus::kInfra) {
+    FailTry(job, "lane", verdict.ok() ? verdict->message : std::string(verdict.status().message()));
+    return verdict.ok();
+  }
+  FinishVerdict(job, request, state, *std::move(verdict));
+  return true;
+}
+
+void Engine::State::FinishVerdict(const LeasedJob& job, const VerifyRequest& request, const JobState& state,
+                                  Verdict verdict) {
+  verdict.seconds.queue = state.queue_seconds;
+  verdict.seconds.build = state.build_seconds;
+  verdict.protocol = request.protocol.id;
+  const std::string device = DeviceOf(job);
+  if (verdict.device.empty()) verdict.device = device;
+  if (device != kNoopDevice) {
+    const absl::Status kept = cache.Put(ContentKeyOf(request, device), verdict);
+    if (!kept.ok()) log.Warning("result_cache", {{"trace", request.trace_id}, {"error", std::string(kept.message())}});
+  }
+  metrics.CountVerdict(verdict);
+  if (log.Wants(LogLevel::kInfo)) {
+    log.Info("verdict", {{"trace", request.trace_id},
+                         {"job", absl::StrCat(job.id)},
+                         {"task", request.task.id},
+                         {"status", std::string(Name(verdict.status))},
+                         {"device", verdict.device},
+                         {"queue_s", absl::StrCat(verdict.seconds.queue)},
+                         {"build_s", absl::StrCat(verdict.seconds.build)},
+                         {"check_s", absl::StrCat(verdict.seconds.check)},
+                         {"time_s", absl::StrCat(verdict.seconds.time)}});
+  }
+  Report(job, queue.Complete(job, EncodeJobResult(verdict)));
+}
+
+}  // namespace hone::verifier

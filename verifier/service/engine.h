@@ -1,0 +1,90 @@
+#pragma once
+
+// The way of a request through the verifier, without gRPC:
+//
+//   result cache ─hit─▶ verdict
+//        │miss
+//        ▼
+//   queue: describe/<device> ─▶ build/<device> ─▶ lane/<device> ─▶ verdict ─▶ result cache
+//          (lane, once a task)    (build slots)     (lanes)
+//
+// Requests of one content that are in flight at the same time are one job. A job whose worker fails is tried again, on
+// another lane where there is one; after three tries its verdict is INFRA.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/signature.h"
+#include "base/verdict.h"
+#include "base/verify_request.h"
+#include "verifier/build/builder.h"
+#include "verifier/cache/result_cache.h"
+#include "verifier/lane/lane.h"
+#include "verifier/queue/queue.h"
+#include "verifier/service/log.h"
+#include "verifier/service/metrics.h"
+
+namespace hone::verifier {
+
+/// One lane to be kept running.
+struct LaneSpec {
+  std::string device;  // the kind whose jobs it takes: "cpu", "cuda", "musa", or "noop", which takes all
+  std::string name;    // "cpu:0", for logs and metrics
+  std::function<absl::StatusOr<std::unique_ptr<Lane>>()> start;
+};
+
+struct EngineOptions {
+  std::vector<LaneSpec> lanes;   // at least one
+  int build_slots = 1;           // compiles at a time
+  std::vector<std::string> formats = {"native"};  // that the builder takes
+  std::string version;           // of hone; part of every cache key
+  size_t max_signatures = 4096;  // tasks whose signature is remembered
+  absl::Duration lane_backoff_min = absl::Milliseconds(100);  // between attempts to start a lane that fails to
+  absl::Duration lane_backoff_max = absl::Seconds(10);
+};
+
+/// Thread-safe. Dependencies must outlive it.
+class Engine {
+ public:
+  using OnVerdict = std::function<void(absl::StatusOr<Verdict>)>;
+  using OnSignature = std::function<void(absl::StatusOr<Signature>)>;
+  class Call;
+
+  /// Starts all lanes and waits for them. A lane that cannot be started is the error: a verifier that could judge
+  /// nothing must not look healthy.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(EngineOptions options, Queue& queue, ResultCache& cache,
+                                                        Builder& builder, Metrics& metrics, const Log& log);
+  /// Stops at once: what is running is interrupted and goes back to the queue without having spent a try.
+  ~Engine();
+
+  /// `on_verdict` is called once, from any thread, also from within this call; it must not block. Errors:
+  /// kInvalidArgument (no such device here; the task is unusable; a key used for something else), kResourceExhausted
+  /// (queue full), kUnavailable (draining), kCancelled, kFailedPrecondition (no compiler).
+  std::shared_ptr<Call> Verify(const VerifyRequest& request, OnVerdict on_verdict);
+  std::shared_ptr<Call> Describe(const Task& task, OnSignature on_signature);
+
+  /// Nobody waits any more: the callback is not called after this returns, unless it is being called. A job that nobody
+  /// else waits for and that has not started is dropped.
+  void Abandon(const std::shared_ptr<Call>& call);
+
+  /// Ends all calls of this key as kCancelled; returns how many.
+  int64_t Cancel(const std::string& key);
+
+  /// New calls get kUnavailable; returns when the open ones have ended or at the deadline, when the rest get
+  /// kUnavailable too. Their jobs stay in the queue's file.
+  void Drain(absl::Time deadline);
+
+  Capabilities GetCapabilities() const;
+
+ private:
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hone::verifier

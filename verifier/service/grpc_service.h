@@ -1,0 +1,25 @@
+#pragma once
+
+// hone.v1.Verifier over gRPC's callback API: no thread waits for a call. Translates, hands to the engine, and makes
+// sure that slow, vanishing and flooding clients cost nobody else anything:
+//   - a stream is read only while fewer than max_stream_jobs of its requests are unanswered or unread by the client;
+//   - a client that goes away abandons its waits, and what has not started is dropped.
+
+#include <memory>
+
+#include "verifier/service/engine.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace hone::verifier {
+
+struct GrpcServiceOptions {
+  int max_stream_jobs = 1024;
+};
+
+/// `engine` must outlive the service and all its calls.
+std::unique_ptr<grpc::Service> MakeGrpcService(Engine& engine, const GrpcServiceOptions& options);
+
+}  // namespace hone::verifier

@@ -1,0 +1,121 @@
+// hone-verifier: the verifier as a service of its own. `hone verifier` hands over to it.
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "verifier/service/config.h"
+#include "verifier/service/lane_process.h"
+#include "verifier/service/server.h"
+
+namespace hone::verifier {
+namespace {
+
+enum ExitCode { kDone = 0, kOurFault = 1, kUsersInput = 2 };
+
+struct CommandLine {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::vector<std::string> listen;
+  bool print_config = false;
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "hone-verifier: %s\n", std::string(status.message()).c_str());
+  const bool users = absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
+                     absl::IsPermissionDenied(status);
+  return users ? kUsersInput : kOurFault;
+}
+
+absl::StatusOr<ServerConfig> ReadConfig(const CommandLine& line) {
+  HONE_ASSIGN_OR_RETURN(const ConfigFile file, line.config.empty()
+                                                   ? ConfigFile::Parse("{}", "command line", line.overrides)
+                                                   : ConfigFile::Load(line.config, line.overrides));
+  ServerConfig config;
+  HONE_RETURN_IF_ERROR(file.Read(config));
+  if (!line.listen.empty()) config.listen = line.listen;
+  HONE_RETURN_IF_ERROR(Resolve(config));
+  return config;
+}
+
+/// The signals that end the service, blocked here and in every thread started later, so that one thread takes them.
+sigset_t BlockEndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+/// Drains in peace after the first signal; a second one ends the process where it stands.
+void DrainOnSignal(Server& server, const Log& log, const sigset_t& signals, absl::Duration patience) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log.Info("draining", {{"signal", absl::StrCat(signal)}, {"at_most_s", absl::StrCat(absl::ToDoubleSeconds(patience))}});
+  absl::Notification drained;
+  std::thread drain([&] {
+    server.Drain(absl::Now() + patience);
+    drained.Notify();
+  });
+  while (!drained.WaitForNotificationWithTimeout(absl::Milliseconds(50))) {
+    const timespec no_time = {};
+    if (sigtimedwait(&signals, nullptr, &no_time) > 0) std::_Exit(kOurFault);
+  }
+  drain.join();
+}
+
+int Serve(const CommandLine& line) {
+  const absl::StatusOr<ServerConfig> config = ReadConfig(line);
+  if (!config.ok()) return Fail(config.status());
+  if (line.print_config) {
+    std::fputs(ToYaml(*config).c_str(), stdout);
+    return kDone;
+  }
+  const sigset_t signals = BlockEndSignals();
+  const Log log(2, *ParseLogLevel(config->log_level));
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, log);
+  if (!server.ok()) return Fail(server.status());
+  DrainOnSignal(**server, log, signals, absl::Seconds(config->drain_s));
+  server->reset();
+  log.Info("stopped");
+  return kDone;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"hone-verifier judges GPU kernels: candidates in over gRPC, verdicts out.\n"
+               "Example: hone-verifier --listen 127.0.0.1:50151 --set build_slots=4"};
+  app.set_version_flag("--version", "hone-verifier " HONE_VERSION);
+  CommandLine line;
+  app.add_option("--config", line.config, "YAML file; --print-config shows all keys");
+  app.add_option("--set", line.overrides, "key=value over the file; may be repeated")->type_size(1)->allow_extra_args(false);
+  app.add_option("--listen", line.listen, "host:port or unix:/path over the file; may be repeated")
+      ->type_size(1)->allow_extra_args(false);
+  app.add_flag("--print-config", line.print_config, "print the resolved configuration and end");
+
+  int fd = -1;
+  LaneOptions lane;
+  CLI::App* lane_command = app.add_subcommand("lane", "one lane, started by the service")->group("");
+  lane_command->add_option("--fd", fd)->required();
+  lane_command->add_option("--device", lane.device);
+  lane_command->add_option("--python", lane.python);
+  lane_command->add_option("--sandbox", lane.sandbox);
+  lane_command->add_option("--cpu-core", lane.cpu_core);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsersInput;
+  }
+  return lane_command->parsed() ? ServeLane(fd, lane) : Serve(line);
+}
+
+}  // namespace
+}  // namespace hone::verifier
+
+int main(int argc, char** argv) { return hone::verifier::Main(argc, argv); }

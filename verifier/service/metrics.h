@@ -1,0 +1,42 @@
+#pragma once
+
+// What an operator watches, in Prometheus' terms. All names begin with hone_; docs/metrics.md lists them.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/verdict.h"
+#include "verifier/cache/result_cache.h"
+#include "verifier/queue/queue.h"
+
+namespace hone::verifier {
+
+enum class CacheUse { kHit, kMiss, kBypass };
+enum class LaneState { kDown, kIdle, kBusy };
+
+/// Thread-safe; recording costs about a microsecond.
+class Metrics {
+ public:
+  /// Queue depth and cache size are read from these when somebody scrapes.
+  Metrics(const Queue& queue, const ResultCache& cache);
+  ~Metrics();
+
+  void CountVerdict(const Verdict& verdict);       // status, device and seconds per phase; not for cached ones
+  void CountRequest(CacheUse use, double seconds);  // from arrival to answer
+  void CountFailure(absl::string_view stage);      // a try that was ours to lose: "describe", "build", "lane"
+  void SetLane(const std::string& name, LaneState state);
+  void CountLaneStart(const std::string& name);
+
+  /// Serves GET /metrics on "host:port". kFailedPrecondition: cannot listen there.
+  absl::Status Serve(const std::string& address);
+  /// What a scrape returns.
+  std::string Text() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hone::verifier

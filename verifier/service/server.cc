@@ -1,0 +1,165 @@
+#include "verifier/service/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/service_type.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+#include "verifier/service/engine.h"
+#include "verifier/service/grpc_service.h"
+#include "verifier/service/lane_process.h"
+#include "verifier/service/metrics.h"
+#include "verifier/service/noop_lane.h"
+#include "verifier/queue/sqlite_queue.h"
+
+namespace hone::verifier {
+namespace {
+
+// A candidate of 10 MB must get its verdict, not an RPC error.
+constexpr int kMaxMessageBytes = 64 << 20;
+
+/// gRPC replaces a Unix socket that is there, also one that somebody serves.
+absl::Status CheckUnixSocketFree(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("listen: unix:", path, ": longer than ", sizeof(address.sun_path) - 1,
+                                                   " characters, the system's limit for socket paths"));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("listen: unix:", path, " is in use"));
+}
+
+/// "host:0" with the port that was bound.
+std::string BoundAddress(const std::string& address, int port) {
+  const size_t colon = address.rfind(':');
+  return absl::StartsWith(address, "unix:") ? address : absl::StrCat(address.substr(0, colon + 1), port);
+}
+
+absl::StatusOr<std::unique_ptr<Builder>> MakeBuilder(const ServerConfig& config) {
+  if (config.devices.front() == kNoopDevice) return MakeNoopBuilder();
+  return absl::UnimplementedError("only the no-op device so far");
+}
+
+std::vector<LaneSpec> LaneSpecs(const ServerConfig& config) {
+  std::vector<LaneSpec> specs;
+  for (const std::string& device : config.devices) {
+    for (int i = 0; i < config.lanes; ++i) {
+      LaneProcessOptions process;
+      process.lane.device = device == kNoopDevice ? device : absl::StrCat(device, ":", i);
+      process.lane.python = config.python;
+      process.lane.sandbox = config.sandbox;
+      specs.push_back({device, absl::StrCat(device, ":", i), [process] { return StartLaneProcess(process); }});
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+// Destroyed from the last to the first: gRPC, then the engine, then what it uses.
+struct Server::State {
+  std::unique_ptr<Queue> queue;
+  std::unique_ptr<ResultCache> cache;
+  std::unique_ptr<Builder> builder;
+  std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<grpc::Service> service;
+  std::unique_ptr<grpc::Server> server;
+  std::vector<std::string> addresses;
+
+  absl::Status OpenStores(const ServerConfig& config);
+  absl::Status Listen(const ServerConfig& config);
+};
+
+absl::Status Server::State::OpenStores(const ServerConfig& config) {
+  HONE_RETURN_IF_ERROR(MakeFolders(config.folder));
+  SqliteQueueOptions queue_options;
+  queue_options.path = config.folder + "/queue.db";
+  queue_options.version = HONE_VERSION;
+  queue_options.limit_bytes = config.queue_limit_mb << 20;
+  queue_options.max_tries = config.max_tries;
+  HONE_ASSIGN_OR_RETURN(queue, OpenSqliteQueue(queue_options));
+  ResultCacheOptions cache_options;
+  cache_options.path = config.folder + "/results.db";
+  cache_options.version = HONE_VERSION;
+  cache_options.limit_bytes = config.cache_limit_mb << 20;
+  HONE_ASSIGN_OR_RETURN(cache, ResultCache::Open(cache_options));
+  return absl::OkStatus();
+}
+
+absl::Status Server::State::Listen(const ServerConfig& config) {
+  grpc::ServerBuilder grpc_builder;
+  grpc_builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on one port is an error
+  grpc_builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  std::vector<int> ports(config.listen.size(), 0);
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    const std::string& address = config.listen[i];
+    if (absl::StartsWith(address, "unix:")) HONE_RETURN_IF_ERROR(CheckUnixSocketFree(address.substr(5)));
+    grpc_builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &ports[i]);
+  }
+  grpc_builder.RegisterService(service.get());
+  server = grpc_builder.BuildAndStart();
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (server == nullptr && ports[i] == 0) {
+      return absl::FailedPreconditionError(absl::StrCat("listen: cannot serve on ", config.listen[i],
+                                                        ": the address is in use, not local, or malformed"));
+    }
+    addresses.push_back(BoundAddress(config.listen[i], ports[i]));
+  }
+  if (server == nullptr) return absl::FailedPreconditionError("listen: gRPC does not start");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, const Log& log) {
+  // Before a server is built; both are switches of the gRPC library.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto state = std::make_unique<State>();
+  HONE_RETURN_IF_ERROR(state->OpenStores(config));
+  HONE_ASSIGN_OR_RETURN(state->builder, MakeBuilder(config));
+  state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
+  if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
+  EngineOptions options;
+  options.lanes = LaneSpecs(config);
+  options.build_slots = config.build_slots;
+  options.version = HONE_VERSION;
+  HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,
+                                                      *state->metrics, log));
+  GrpcServiceOptions service_options;
+  service_options.max_stream_jobs = config.max_stream_jobs;
+  state->service = MakeGrpcService(*state->engine, service_options);
+  HONE_RETURN_IF_ERROR(state->Listen(config));
+  state->server->GetHealthCheckService()->SetServingStatus(true);
+  for (const std::string& address : state->addresses) log.Info("listening", {{"address", address}});
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Server::~Server() {
+  state_->engine->Drain(absl::InfinitePast());
+  state_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+}
+
+const std::vector<std::string>& Server::addresses() const { return state_->addresses; }
+
+void Server::Drain(absl::Time deadline) {
+  state_->server->GetHealthCheckService()->SetServingStatus(false);
+  state_->engine->Drain(deadline);
+}
+
+}  // namespace hone::verifier
