@@ -1,0 +1,358 @@
+#include "verifier/client/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <random>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "hone/v1/verifier.grpc.pb.h"
+#include "proto/convert.h"
+
+namespace hone::verifier {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLongestBackoff = absl::Seconds(5);
+// Beyond the server's limit for a candidate, so that the server says what is wrong.
+constexpr int kMaxMessageBytes = 64 << 20;
+
+absl::Status FromGrpc(const grpc::Status& status, const std::string& endpoint) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  const bool transport = absl::IsUnavailable(absl::Status(code, ""));
+  return absl::Status(code, transport ? absl::StrCat("verifier at ", endpoint, ": ", status.error_message())
+                                      : status.error_message());
+}
+
+double RandomUnit() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0, 1)(random);
+}
+
+/// Before attempt number `attempt` (2, 3, ...): doubled each time, with the jitter that keeps clients of one restarted
+/// server from coming back all at once.
+absl::Duration BackoffBefore(int attempt) {
+  const absl::Duration full = kFirstBackoff * (1 << std::min(attempt - 2, 16));
+  return std::min(full, kLongestBackoff) * (0.5 + 0.5 * RandomUnit());
+}
+
+/// A request that bypasses the cache gets a key, so that our own retry joins its job instead of measuring twice.
+v1::VerifyRequest ToMessage(const VerifyRequest& request) {
+  v1::VerifyRequest message;
+  proto::ToWire(request, &message);
+  if (!request.use_cache && request.key.empty()) {
+    thread_local std::mt19937_64 random{std::random_device{}()};
+    message.set_key(absl::StrCat("client/", absl::Hex(random(), absl::kZeroPad16), absl::Hex(random(), absl::kZeroPad16)));
+  }
+  return message;
+}
+
+struct Endpoint {
+  std::string name;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Verifier::Stub> stub;
+};
+
+// ------------------------------------------------------------------------------------------------------- the batch
+
+/// VerifyAll: one stream an endpoint, all of them taking from one list of work. What a broken stream had open goes back
+/// to the list.
+class Batch {
+ public:
+  Batch(absl::Span<const VerifyRequest> requests, const ClientOptions& options, size_t endpoints)
+      : options_(options),
+        stream_limit_(std::max<size_t>(1, static_cast<size_t>(options.max_in_flight) / endpoints)),
+        left_(requests.size()),
+        dead_endpoints_limit_(endpoints) {
+    messages_.reserve(requests.size());
+    for (const VerifyRequest& request : requests) messages_.push_back(ToMessage(request));
+    attempts_.assign(requests.size(), 0);
+    for (size_t i = 0; i < requests.size(); ++i) pending_.push_back(i);
+  }
+
+  /// Serves one endpoint until every verdict is in.
+  void Run(Endpoint& endpoint) {
+    Stream stream;
+    for (int failures = 0; !Over();) {
+      if (failures > 0) Sleep(BackoffBefore(failures + 1));
+      const auto patience = std::chrono::system_clock::now() + std::chrono::seconds(5);
+      if (!endpoint.channel->WaitForConnected(patience)) {
+        ++failures;
+        if (failures == options_.max_attempts) EndpointIsDead(endpoint.name);
+        continue;
+      }
+      if (failures >= options_.max_attempts) EndpointIsBack();
+      failures = Exchange(endpoint, stream).ok() ? 0 : failures + 1;
+    }
+  }
+
+  /// In the caller's thread: hands out verdicts until all are in.
+  absl::Status Deliver(const std::function<void(size_t, const Verdict&)>& on_verdict) {
+    while (true) {
+      std::deque<std::pair<size_t, Verdict>> ready;
+      {
+        absl::MutexLock lock(&mutex_);
+        const auto some = [](Batch* batch) { return !batch->ready_.empty() || batch->left_ == 0; };
+        mutex_.AwaitWithTimeout(absl::Condition(+some, this), absl::Seconds(1));
+        FailOverdue();
+        ready.swap(ready_);
+        if (ready.empty() && left_ == 0) return status_;
+      }
+      for (const auto& [index, verdict] : ready) on_verdict(index, verdict);
+    }
+  }
+
+ private:
+  struct Stream {
+    std::unordered_map<size_t, absl::Time> open;  // index and when it must be answered
+    bool broken = false;
+    grpc::ClientContext* context = nullptr;       // while the stream lives
+  };
+
+  bool Over() {
+    absl::MutexLock lock(&mutex_);
+    return left_ == 0;
+  }
+
+  void Sleep(absl::Duration duration) {
+    absl::MutexLock lock(&mutex_);
+    const auto over = [](Batch* batch) { return batch->left_ == 0; };
+    mutex_.AwaitWithTimeout(absl::Condition(+over, this), duration);
+  }
+
+  /// One stream from its opening to its end.
+  absl::Status Exchange(Endpoint& endpoint, Stream& stream) {
+    grpc::ClientContext context;
+    {
+      absl::MutexLock lock(&mutex_);
+      stream.broken = false;
+      stream.context = &context;
+      streams_.push_back(&stream);
+    }
+    auto exchange = endpoint.stub->VerifyStream(&context);
+    std::thread writer([&] {
+      while (const std::optional<v1::VerifyStreamRequest> message = Take(stream)) {
+        if (!exchange->Write(*message)) return;
+      }
+      exchange->WritesDone();
+    });
+    v1::VerifyStreamResponse response;
+    while (exchange->Read(&response)) Answer(stream, response);
+    {
+      absl::MutexLock lock(&mutex_);
+      stream.broken = true;  // wakes the writer
+      stream.context = nullptr;
+      std::erase(streams_, &stream);
+    }
+    writer.join();
+    const absl::Status status = FromGrpc(exchange->Finish(), endpoint.name);
+    PutBack(stream, status);
+    return status;
+  }
+
+  std::optional<v1::VerifyStreamRequest> Take(Stream& stream) {
+    absl::MutexLock lock(&mutex_);
+    std::pair<Batch*, Stream*> both{this, &stream};
+    const auto may_go = [](std::pair<Batch*, Stream*>* both) {
+      auto [batch, stream] = *both;
+      return stream->broken || batch->left_ == 0 ||
+             (!batch->pending_.empty() && stream->open.size() < batch->stream_limit_);
+    };
+    mutex_.Await(absl::Condition(+may_go, &both));
+    if (stream.broken || left_ == 0) return std::nullopt;
+    const size_t index = pending_.front();
+    pending_.pop_front();
+    ++attempts_[index];
+    stream.open.emplace(index, absl::Now() + options_.deadline);
+    v1::VerifyStreamRequest message;
+    message.set_tag(index);
+    *message.mutable_request() = messages_[index];
+    return message;
+  }
+
+  void Answer(Stream& stream, const v1::VerifyStreamResponse& response) {
+    Verdict verdict;
+    absl::Status status = response.has_verdict()
+                              ? proto::FromWire(response.verdict(), &verdict)
+                              : absl::Status(static_cast<absl::StatusCode>(response.error().code()),
+                                             response.error().message());
+    absl::MutexLock lock(&mutex_);
+    const size_t index = response.tag();
+    if (stream.open.erase(index) == 0) return;  // overdue: answered already
+    if (absl::IsUnavailable(status)) return TryAgain(index, status);
+    status.ok() ? End(index, std::move(verdict)) : EndInfra(index, status);
+  }
+
+  void PutBack(Stream& stream, const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    const absl::Status reason = status.ok() ? absl::UnavailableError("the stream ended early") : status;
+    for (const auto& [index, deadline] : std::exchange(stream.open, {})) {
+      absl::IsUnavailable(reason) || absl::IsCancelled(reason) ? TryAgain(index, reason) : EndInfra(index, reason);
+    }
+  }
+
+  void TryAgain(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (attempts_[index] >= options_.max_attempts) return EndInfra(index, reason);
+    pending_.push_back(index);
+  }
+
+  void EndInfra(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Verdict verdict;
+    verdict.status = VerdictStatus::kInfra;
+    verdict.message = std::string(reason.message());
+    verdict.protocol = messages_[index].protocol().id();
+    End(index, std::move(verdict));
+  }
+
+  void End(size_t index, Verdict verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    messages_[index].Clear();
+    ready_.emplace_back(index, std::move(verdict));
+    --left_;
+  }
+
+  void FailOverdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const absl::Time now = absl::Now();
+    for (Stream* stream : streams_) {
+      std::vector<size_t> overdue;
+      for (const auto& [index, deadline] : stream->open) {
+        if (deadline <= now) overdue.push_back(index);
+      }
+      for (size_t index : overdue) {
+        stream->open.erase(index);
+        EndInfra(index, absl::DeadlineExceededError(
+                            absl::StrCat("no verdict within ", absl::FormatDuration(options_.deadline))));
+      }
+      // The rest of its work goes to another stream: this one may be stuck.
+      if (!overdue.empty()) stream->context->TryCancel();
+    }
+  }
+
+  /// When the last endpoint is given up, so is what waits: better a reason than a wait for ever.
+  void EndpointIsDead(const std::string& name) {
+    absl::MutexLock lock(&mutex_);
+    if (++dead_endpoints_ < dead_endpoints_limit_) return;
+    status_ = absl::UnavailableError(absl::StrCat("no verifier answers at ", name));
+    for (size_t index : std::exchange(pending_, {})) EndInfra(index, status_);
+  }
+  void EndpointIsBack() {
+    absl::MutexLock lock(&mutex_);
+    --dead_endpoints_;
+  }
+
+  const ClientOptions& options_;
+  const size_t stream_limit_;
+  absl::Mutex mutex_;
+  std::vector<v1::VerifyRequest> messages_ ABSL_GUARDED_BY(mutex_);  // cleared when answered
+  std::vector<int> attempts_ ABSL_GUARDED_BY(mutex_);
+  std::deque<size_t> pending_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::pair<size_t, Verdict>> ready_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Stream*> streams_ ABSL_GUARDED_BY(mutex_);
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  size_t dead_endpoints_ ABSL_GUARDED_BY(mutex_) = 0;
+  const size_t dead_endpoints_limit_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// ------------------------------------------------------------------------------------------------------- the client
+
+class GrpcClient final : public Client {
+ public:
+  explicit GrpcClient(ClientOptions options) : options_(std::move(options)) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // clients of one process do not share connections
+    for (const std::string& name : options_.endpoints) {
+      Endpoint endpoint;
+      endpoint.name = name;
+      endpoint.channel = grpc::CreateCustomChannel(name, grpc::InsecureChannelCredentials(), arguments);
+      endpoint.stub = v1::Verifier::NewStub(endpoint.channel);
+      endpoints_.push_back(std::move(endpoint));
+    }
+  }
+
+  absl::StatusOr<Verdict> Verify(const VerifyRequest& request) override {
+    const v1::VerifyRequest message = ToMessage(request);
+    v1::VerifyResponse response;
+    HONE_RETURN_IF_ERROR(Call(&v1::Verifier::Stub::Verify, message, &response));
+    Verdict verdict;
+    HONE_RETURN_IF_ERROR(proto::FromWire(response.verdict(), &verdict));
+    return verdict;
+  }
+
+  absl::Status VerifyAll(absl::Span<const VerifyRequest> requests,
+                         const std::function<void(size_t, const Verdict&)>& on_verdict) override {
+    if (requests.empty()) return absl::OkStatus();
+    Batch batch(requests, options_, endpoints_.size());
+    std::vector<std::thread> threads;
+    for (Endpoint& endpoint : endpoints_) threads.emplace_back([&] { batch.Run(endpoint); });
+    const absl::Status status = batch.Deliver(on_verdict);
+    for (std::thread& thread : threads) thread.join();
+    return status;
+  }
+
+  absl::StatusOr<Signature> DescribeTask(const Task& task) override {
+    v1::DescribeTaskRequest message;
+    proto::ToWire(task, message.mutable_task());
+    v1::DescribeTaskResponse response;
+    HONE_RETURN_IF_ERROR(Call(&v1::Verifier::Stub::DescribeTask, message, &response));
+    Signature signature;
+    HONE_RETURN_IF_ERROR(proto::FromWire(response.signature(), &signature));
+    return signature;
+  }
+
+  absl::StatusOr<Capabilities> GetCapabilities() override {
+    v1::GetCapabilitiesResponse response;
+    HONE_RETURN_IF_ERROR(Call(&v1::Verifier::Stub::GetCapabilities, v1::GetCapabilitiesRequest(), &response));
+    Capabilities capabilities;
+    HONE_RETURN_IF_ERROR(proto::FromWire(response.capabilities(), &capabilities));
+    return capabilities;
+  }
+
+ private:
+  /// One unary call: the next endpoint in turn, another one after kUnavailable, until attempts or time are spent.
+  template <class Request, class Response>
+  absl::Status Call(grpc::Status (v1::Verifier::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response* response) {
+    const absl::Time deadline = absl::Now() + options_.deadline;
+    for (int attempt = 1;; ++attempt) {
+      Endpoint& endpoint = endpoints_[turn_++ % endpoints_.size()];
+      grpc::ClientContext context;
+      context.set_deadline(absl::ToChronoTime(deadline));
+      const absl::Status status = FromGrpc((endpoint.stub.get()->*method)(&context, request, response), endpoint.name);
+      if (!absl::IsUnavailable(status) || attempt >= options_.max_attempts) return status;
+      const absl::Duration backoff = BackoffBefore(attempt + 1);
+      if (absl::Now() + backoff >= deadline) return status;
+      absl::SleepFor(backoff);
+    }
+  }
+
+  const ClientOptions options_;
+  std::vector<Endpoint> endpoints_;
+  std::atomic<size_t> turn_{0};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
+  if (options.endpoints.empty()) return absl::InvalidArgumentError("a verifier client needs at least one endpoint");
+  if (options.max_attempts < 1 || options.max_in_flight < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a verifier client needs max_attempts and max_in_flight of at least 1, not ",
+                                                   options.max_attempts, " and ", options.max_in_flight));
+  }
+  return std::make_unique<GrpcClient>(std::move(options));
+}
+
+}  // namespace hone::verifier
