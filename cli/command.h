@@ -23,6 +23,7 @@ using Action = std::function<int()>;
 
 // Each adds its subcommand to `app` and sets `action` in its callback.
 void AddTasks(CLI::App& app, Action& action);
+void AddVerifier(CLI::App& app, Action& action);
 void AddVerify(CLI::App& app, Action& action);
 
 }  // namespace hone::cli

@@ -11,6 +11,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   hone::cli::Action action;
   hone::cli::AddTasks(app, action);
+  hone::cli::AddVerifier(app, action);
+  hone::cli::AddVerify(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -44,7 +44,7 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("max_stream_jobs", c.max_stream_jobs, Range(1, 1 << 20), "open requests of one stream");
   f.Value("drain_s", c.drain_s, Range(0.0, 86400.0), "seconds that SIGTERM leaves to open requests");
   f.Value("metrics", c.metrics, "host:port for Prometheus; empty: none");
-  f.Value("log_level", c.log_level, OneOf{{"debug", "info", "warning", "error", "nothing"}}, "least level that is logged");
+  f.Value("log_level", c.log_level, OneOf{{"debug", "info", "warning", "error"}}, "least level that is logged");
 }
 
 /// Replaces every "as the machine is" value by what it comes to here, and checks what one field cannot know:

@@ -142,8 +142,8 @@ struct Engine::State {
     LaneFacts facts ABSL_GUARDED_BY(mutex);             // of the last lane that started
   };
 
-  State(EngineOptions options, Queue& queue, ResultCache& cache, Builder& builder, Metrics& metrics, const Log& log)
-      : options(std::move(options)), queue(queue), cache(cache), builder(builder), metrics(metrics), log(log),
+  State(EngineOptions options, Queue& queue, ResultCache& cache, Builder& builder, Metrics& metrics, Logger log)
+      : options(std::move(options)), queue(queue), cache(cache), builder(builder), metrics(metrics), log(log.For("engine")),
         signatures(this->options.max_signatures) {}
 
   const EngineOptions options;
@@ -151,7 +151,7 @@ struct Engine::State {
   ResultCache& cache;
   Builder& builder;
   Metrics& metrics;
-  const Log& log;
+  const Logger log;
   SignatureMemory signatures;
   std::vector<std::unique_ptr<LaneSlot>> lanes;
   std::vector<std::string> build_kinds;
@@ -201,9 +201,9 @@ struct Engine::State {
 // --------------------------------------------------------------------------------------------------- start and stop
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options, Queue& queue, ResultCache& cache,
-                                                       Builder& builder, Metrics& metrics, const Log& log) {
+                                                       Builder& builder, Metrics& metrics, Logger log) {
   if (options.lanes.empty()) return absl::InvalidArgumentError("a verifier needs at least one lane");
-  auto state = std::make_unique<State>(std::move(options), queue, cache, builder, metrics, log);
+  auto state = std::make_unique<State>(std::move(options), queue, cache, builder, metrics, std::move(log));
   HONE_RETURN_IF_ERROR(state->Start());
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
@@ -248,7 +248,7 @@ absl::Status Engine::State::StartLane(LaneSlot& slot) {
   absl::MutexLock lock(&slot.mutex);
   slot.facts = (*lane)->Facts();
   slot.lane = std::move(lane).value();
-  log.Info("lane_ready", {{"lane", slot.spec.name}, {"device", slot.facts.device}, {"sandbox", slot.facts.sandbox}});
+  log.Info("lane ready", {{"lane", slot.spec.name}, {"device", slot.facts.device}, {"sandbox", slot.facts.sandbox}});
   metrics.SetLane(slot.spec.name, LaneState::kIdle);
   return absl::OkStatus();
 }
@@ -304,7 +304,9 @@ std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVer
   Submission submission;
   submission.digest = content_key;
   submission.priority = request.priority;
-  submission.payload = EncodeJobPayload(request);
+  VerifyRequest traced = request;
+  if (traced.trace_id.empty()) traced.trace_id = content_key.substr(0, 12);
+  submission.payload = EncodeJobPayload(std::move(traced));
   if (request.use_cache && !noop) {
     submission.key = absl::StrCat("content/", content_key);
   } else {
@@ -431,7 +433,7 @@ std::string Engine::State::ContentKeyOf(const VerifyRequest& request, const std:
 std::optional<Verdict> Engine::State::FindCached(const std::string& content_key, const std::string& trace_id) {
   absl::StatusOr<std::optional<Verdict>> found = cache.Find(content_key);
   if (found.ok()) return *std::move(found);
-  log.Warning("result_cache", {{"trace", trace_id}, {"error", std::string(found.status().message())}});
+  log.Warning("result cache", {{"trace", trace_id}, {"error", found.status().message()}});
   return std::nullopt;
 }
 
@@ -498,7 +500,7 @@ std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> 
     absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, absl::InfiniteFuture());
     if (leased.ok() && leased->has_value()) return *std::move(leased);
     if (leased.ok()) continue;
-    log.Error("queue", {{"error", std::string(leased.status().message())}});
+    log.Error("queue", {{"error", leased.status().message()}});
     SleepUnlessStopping(absl::Seconds(1));
   }
   return std::nullopt;
@@ -507,16 +509,13 @@ std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> 
 /// What the queue answers to a worker's report: a lost lease is business as usual, a full disk is not.
 void Engine::State::Report(const LeasedJob& job, const absl::Status& status) const {
   if (status.ok() || absl::IsNotFound(status)) return;
-  log.Error("queue", {{"job", absl::StrCat(job.id)}, {"error", std::string(status.message())}});
+  log.Error("queue", {{"job", job.id}, {"error", status.message()}});
 }
 
 void Engine::State::FailTry(const LeasedJob& job, absl::string_view stage, const std::string& reason) {
   if (Stopping()) return Report(job, queue.Release(job));
   metrics.CountFailure(stage);
-  log.Warning("try_failed", {{"stage", std::string(stage)},
-                             {"job", absl::StrCat(job.id)},
-                             {"try", absl::StrCat(job.tries)},
-                             {"reason", reason}});
+  log.Warning("try failed", {{"stage", stage}, {"job", job.id}, {"try", job.tries}, {"reason", reason}});
   Report(job, queue.Fail(job, reason));
 }
 
@@ -599,7 +598,7 @@ bool Engine::State::EnsureLane(LaneSlot& slot, absl::Duration& backoff) {
     backoff = options.lane_backoff_min;
     return true;
   }
-  log.Error("lane_start", {{"error", std::string(started.message())}});
+  log.Error("lane does not start", {{"error", started.message()}});
   SleepUnlessStopping(backoff);
   backoff = std::min(2 * backoff, options.lane_backoff_max);
   return false;
@@ -686,20 +685,18 @@ void Engine::State::FinishVerdict(const LeasedJob& job, const VerifyRequest& req
   if (verdict.device.empty()) verdict.device = device;
   if (device != kNoopDevice) {
     const absl::Status kept = cache.Put(ContentKeyOf(request, device), verdict);
-    if (!kept.ok()) log.Warning("result_cache", {{"trace", request.trace_id}, {"error", std::string(kept.message())}});
+    if (!kept.ok()) log.Warning("result cache", {{"trace", request.trace_id}, {"error", kept.message()}});
   }
   metrics.CountVerdict(verdict);
-  if (log.Wants(LogLevel::kInfo)) {
-    log.Info("verdict", {{"trace", request.trace_id},
-                         {"job", absl::StrCat(job.id)},
-                         {"task", request.task.id},
-                         {"status", std::string(Name(verdict.status))},
-                         {"device", verdict.device},
-                         {"queue_s", absl::StrCat(verdict.seconds.queue)},
-                         {"build_s", absl::StrCat(verdict.seconds.build)},
-                         {"check_s", absl::StrCat(verdict.seconds.check)},
-                         {"time_s", absl::StrCat(verdict.seconds.time)}});
-  }
+  log.Info("verdict", {{"trace", request.trace_id},
+                       {"job", job.id},
+                       {"task", request.task.id},
+                       {"status", Name(verdict.status)},
+                       {"device", verdict.device},
+                       {"queue_s", verdict.seconds.queue},
+                       {"build_s", verdict.seconds.build},
+                       {"check_s", verdict.seconds.check},
+                       {"time_s", verdict.seconds.time}});
   Report(job, queue.Complete(job, EncodeJobResult(verdict)));
 }
 

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/log.h"
 #include "base/signature.h"
 #include "base/verdict.h"
 #include "base/verify_request.h"
@@ -26,7 +27,6 @@
 #include "verifier/cache/result_cache.h"
 #include "verifier/lane/lane.h"
 #include "verifier/queue/queue.h"
-#include "verifier/service/log.h"
 #include "verifier/service/metrics.h"
 
 namespace hone::verifier {
@@ -58,7 +58,7 @@ class Engine {
   /// Starts all lanes and waits for them. A lane that cannot be started is the error: a verifier that could judge
   /// nothing must not look healthy.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(EngineOptions options, Queue& queue, ResultCache& cache,
-                                                        Builder& builder, Metrics& metrics, const Log& log);
+                                                        Builder& builder, Metrics& metrics, Logger log);
   /// Stops at once: what is running is interrupted and goes back to the queue without having spent a try.
   ~Engine();
 

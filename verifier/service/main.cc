@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "verifier/service/config.h"
 #include "verifier/service/lane_process.h"
@@ -55,10 +56,10 @@ sigset_t BlockEndSignals() {
 }
 
 /// Drains in peace after the first signal; a second one ends the process where it stands.
-void DrainOnSignal(Server& server, const Log& log, const sigset_t& signals, absl::Duration patience) {
+void DrainOnSignal(Server& server, const Logger& log, const sigset_t& signals, absl::Duration patience) {
   int signal = 0;
   sigwait(&signals, &signal);
-  log.Info("draining", {{"signal", absl::StrCat(signal)}, {"at_most_s", absl::StrCat(absl::ToDoubleSeconds(patience))}});
+  log.Info("draining", {{"signal", signal}, {"at_most_s", absl::ToDoubleSeconds(patience)}});
   absl::Notification drained;
   std::thread drain([&] {
     server.Drain(absl::Now() + patience);
@@ -79,7 +80,7 @@ int Serve(const CommandLine& line) {
     return kDone;
   }
   const sigset_t signals = BlockEndSignals();
-  const Log log(2, *ParseLogLevel(config->log_level));
+  const Logger log = Logger::ToStderr("verifier", *ParseLogLevel(config->log_level));
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, log);
   if (!server.ok()) return Fail(server.status());
   DrainOnSignal(**server, log, signals, absl::Seconds(config->drain_s));

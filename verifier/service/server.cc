@@ -4,9 +4,11 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/service_type.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -41,6 +43,38 @@ absl::Status CheckUnixSocketFree(const std::string& path) {
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("listen: unix:", path, " is in use"));
+}
+
+/// Tries the address the way gRPC will, for the precise reason and before anything expensive has started.
+absl::Status CheckTcpAddressFree(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("listen: '", address, "' is neither host:port nor unix:/path"));
+  }
+  const std::string host(absl::StripSuffix(absl::StripPrefix(address.substr(0, colon), "["), "]"));
+  const std::string port = address.substr(colon + 1);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) return absl::InvalidArgumentError(absl::StrCat("listen: ", address, ": ", gai_strerror(error)));
+  const UniqueFd probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;  // as gRPC does: addresses in TIME_WAIT are free
+  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const int bound = bind(probe.get(), found->ai_addr, found->ai_addrlen);
+  const int bind_error = errno;
+  freeaddrinfo(found);
+  if (bound == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("listen: ", address, ": ", std::strerror(bind_error)));
+}
+
+absl::Status CheckAddresses(const ServerConfig& config) {
+  for (const std::string& address : config.listen) {
+    const bool is_unix = absl::StartsWith(address, "unix:");
+    HONE_RETURN_IF_ERROR(is_unix ? CheckUnixSocketFree(address.substr(5)) : CheckTcpAddressFree(address));
+  }
+  return absl::OkStatus();
 }
 
 /// "host:0" with the port that was bound.
@@ -107,16 +141,13 @@ absl::Status Server::State::Listen(const ServerConfig& config) {
   grpc_builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    const std::string& address = config.listen[i];
-    if (absl::StartsWith(address, "unix:")) HONE_RETURN_IF_ERROR(CheckUnixSocketFree(address.substr(5)));
-    grpc_builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &ports[i]);
+    grpc_builder.AddListeningPort(config.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
   }
   grpc_builder.RegisterService(service.get());
   server = grpc_builder.BuildAndStart();
   for (size_t i = 0; i < config.listen.size(); ++i) {
     if (server == nullptr && ports[i] == 0) {
-      return absl::FailedPreconditionError(absl::StrCat("listen: cannot serve on ", config.listen[i],
-                                                        ": the address is in use, not local, or malformed"));
+      return absl::FailedPreconditionError(absl::StrCat("listen: ", config.listen[i], ": taken since it was checked"));
     }
     addresses.push_back(BoundAddress(config.listen[i], ports[i]));
   }
@@ -124,10 +155,11 @@ absl::Status Server::State::Listen(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, const Log& log) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, const Logger& log) {
   // Before a server is built; both are switches of the gRPC library.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  HONE_RETURN_IF_ERROR(CheckAddresses(config));
   auto state = std::make_unique<State>();
   HONE_RETURN_IF_ERROR(state->OpenStores(config));
   HONE_ASSIGN_OR_RETURN(state->builder, MakeBuilder(config));

@@ -8,16 +8,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/log.h"
 #include "verifier/service/config.h"
-#include "verifier/service/log.h"
 
 namespace hone::verifier {
 
 class Server {
  public:
-  /// Returns once lanes are ready and every address is served. `config` must be Resolved. `log` must outlive the server.
+  /// Returns once lanes are ready and every address is served. `config` must be Resolved.
   /// kFailedPrecondition: an address or the folder is in use (names it); also what a lane needs and the machine lacks.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, const Log& log);
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, const Logger& log);
   /// Stops at once; what was running returns to the queue's file.
   ~Server();
 
