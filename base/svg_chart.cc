@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/html_report.h"
@@ -189,12 +190,19 @@ void DrawXAxis(const ChartOptions& options, const Axis& x, SvgCanvas& canvas) {
   DrawXLabel(options, canvas);
 }
 
+/// About how wide a text is drawn.
+double TextPixels(const std::string& text) {
+  double pixels = 0;
+  for (const char c : text) pixels += absl::ascii_isupper(c) || c == '_' ? 1.35 * kCharacterPixels : kCharacterPixels;
+  return pixels;
+}
+
 /// Names in a row at the upper right; none for a single series without a name.
 void DrawLegend(const ChartOptions& options, const std::vector<std::string>& names, SvgCanvas& canvas) {
   double x = options.width - kRight;
   for (size_t i = names.size(); i-- > 0;) {
     if (names[i].empty()) continue;
-    x -= kCharacterPixels * static_cast<double>(names[i].size());
+    x -= TextPixels(names[i]);
     canvas.Text(x, 13, "start", names[i]);
     x -= 14;
     canvas.Rect(x, 4, 10, 10, Fill(i), names[i]);

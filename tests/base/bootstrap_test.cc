@@ -25,7 +25,7 @@ TEST_CASE("an interval over tasks is as wide as the tasks differ, not as the sam
   const std::vector<TaskSamples> tasks = {TaskSamples(1000, 0.0), TaskSamples(1000, 1.0)};
   const Interval interval = BootstrapOverTasks(tasks, MeanOfTaskMeans);
   CHECK_THAT(interval.value, WithinAbs(0.5, 1e-12));
-  CHECK_THAT(interval.low, WithinAbs(0.0, 1e-12));   // both draws the first task: probability 1/4
+  CHECK_THAT(interval.low, WithinAbs(0.0, 1e-12));  // both draws the first task: probability 1/4
   CHECK_THAT(interval.high, WithinAbs(1.0, 1e-12));
 }
 

@@ -179,7 +179,8 @@ TEST_CASE("Bad JSON tasks are one line with the place", "[base][task]") {
 
 TEST_CASE("KernelBench's JSON and its checkout give a task the same id", "[base][task]") {
   const std::string line = absl::StrCat(
-      "{\"level\": 2, \"problem_id\": 23, \"name\": \"Some_op\", \"code\": \"class Model: pass\\ndef get_inputs(): pass\\n",
+      "{\"level\": 2, \"problem_id\": 23, \"name\": \"Some_op\", \"code\": \"class Model: pass\\ndef get_inputs(): "
+      "pass\\n",
       "def get_init_inputs(): pass\\n\"}");
   const absl::StatusOr<Task> from_json = TaskFromJson(line, "k.jsonl:1");
   REQUIRE(from_json.status().message() == "");

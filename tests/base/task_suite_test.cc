@@ -15,8 +15,7 @@
 namespace hone {
 namespace {
 
-constexpr char kModule[] =
-    "class Model: pass\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n";
+constexpr char kModule[] = "class Model: pass\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n";
 
 std::vector<Task> Suite() {
   absl::StatusOr<std::vector<Task>> tasks = LoadTasks(SuiteFolder());
@@ -80,7 +79,8 @@ TEST_CASE("Every task of the suite is checked on a size that no block size divid
     INFO(task.id);
     CHECK(task.variants.size() >= 3);
     const bool has_odd_prime = std::any_of(task.variants.begin(), task.variants.end(), [](const Sizes& sizes) {
-      return std::any_of(sizes.begin(), sizes.end(), [](const auto& size) { return size.second > 4 && IsPrime(size.second); });
+      return std::any_of(sizes.begin(), sizes.end(),
+                         [](const auto& size) { return size.second > 4 && IsPrime(size.second); });
     });
     CHECK(has_odd_prime);
   }
