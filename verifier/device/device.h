@@ -1,0 +1,77 @@
+#pragma once
+
+// A device as judge and runner use it: one table of function pointers for each backend, so that the lane's code is the
+// same on all of them and a binary needs no vendor library to start. Plain C++ without Abseil: the runner uses it too.
+//
+//   judge   allocates buffers that can be exported, fills, poisons, compares, and reads the clock
+//   runner  imports the buffers it is handed and waits for the device
+//
+// Functions return 0 or an error code of the backend; `error_name` says what it means. A device belongs to one thread.
+
+#include <cstdint>
+#include <sys/types.h>
+
+namespace hone::verifier {
+
+struct DeviceProperties {
+  char name[128];
+  int64_t cache_bytes;   // the cache that a timed round must not fit into: last level of a GPU, per-core L2 of a CPU
+  double clock_mhz;      // now; 0: unknown
+  bool emulated;         // its times say nothing about a GPU
+};
+
+/// What a runner may do with a buffer.
+enum class Access : int { kRead = 0, kReadWrite = 1 };
+
+/// Memory of the device. `data` is usable in this process; `handle` belongs to the backend.
+struct DeviceBuffer {
+  void* data = nullptr;
+  uint64_t bytes = 0;
+  int64_t handle = -1;
+};
+
+/// Elements of one output against what the reference says, in double precision:
+/// |got - want| <= atol + rtol |want|, NaN and infinities by position, integers exactly.
+struct Comparison {
+  const void* got = nullptr;
+  const void* want = nullptr;
+  uint64_t count = 0;
+  int dtype = 0;          // hone::DType
+  double atol = 0;
+  double rtol = 0;
+  uint16_t poison = 0;    // an element that still holds it was not written, and differs
+};
+
+struct DeviceTable {
+  const char* backend;  // "cpu", "cuda", "musa"
+
+  int (*open)(int index, void** device);
+  void (*close)(void* device);
+  int (*properties)(void* device, DeviceProperties* properties);
+  const char* (*error_name)(int code);          // of these functions' codes
+  const char* (*launch_error_name)(int code);   // of what a candidate's call returns: "cudaErrorInvalidConfiguration"
+  int out_of_memory;                            // the launch error that means so
+
+  // Judge.
+  int (*allocate)(void* device, uint64_t bytes, DeviceBuffer* buffer);
+  void (*release)(void* device, DeviceBuffer* buffer);
+  /// A new descriptor through which another process can import the buffer. After an export for reading, no process that
+  /// imports it can ever write to it; this one still can.
+  int (*export_fd)(void* device, const DeviceBuffer* buffer, Access access, int* fd);
+  int (*copy_in)(void* device, void* to, const void* from, uint64_t bytes);    // to the device
+  int (*copy_out)(void* device, void* to, const void* from, uint64_t bytes);   // to the host
+  /// Repeats `pattern` over the bytes, which begin at an even address.
+  int (*poison)(void* device, void* to, uint64_t bytes, uint16_t pattern);
+  /// Counts bytes that no longer hold the pattern.
+  int (*count_changed)(void* device, const void* data, uint64_t bytes, uint16_t pattern, uint64_t* changed);
+  /// Counts the elements that differ.
+  int (*compare)(void* device, const Comparison* comparison, uint64_t* differing);
+  /// The clock of timed rounds, in ns: on the CPU the processor time that the kernel accounts to process `runner`, on a
+  /// GPU monotonic time. Read before a round's message is sent and after its answer. -1: the process is gone.
+  int64_t (*clock_ns)(void* device, pid_t runner);
+};
+
+/// The host's cores with CUDA emulated on them; buffers are sealed memory files.
+const DeviceTable& CpuDeviceTable();
+
+}  // namespace hone::verifier

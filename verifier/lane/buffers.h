@@ -1,0 +1,134 @@
+#pragma once
+
+// The judge's memory: pools hold input sets and what the reference makes of them, and no runner ever sees them; a stage is
+// what runners see, filled from a pool just before the calls it is for.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/signature.h"
+#include "base/tensor.h"
+#include "verifier/device/device.h"
+#include "verifier/lane/reference_worker.h"
+#include "verifier/lane/seeds.h"
+#include "verifier/runner/protocol.h"
+
+namespace hone::verifier {
+
+/// An opened device. Errors of its functions become a Status here.
+class Device {
+ public:
+  /// `name` is "cpu:0". kInvalidArgument: not a device.
+  static absl::StatusOr<std::unique_ptr<Device>> Open(const std::string& name);
+  ~Device();
+  Device(const Device&) = delete;
+
+  const DeviceTable& table() const { return table_; }
+  void* get() const { return device_; }
+  const DeviceProperties& properties() const { return properties_; }
+  absl::Status Check(int code, const char* what) const;
+
+ private:
+  explicit Device(const DeviceTable& table) : table_(table) {}
+  const DeviceTable& table_;
+  void* device_ = nullptr;
+  DeviceProperties properties_ = {};
+};
+
+/// A buffer of the device, released when dropped. Empty until allocated.
+class Buffer {
+ public:
+  explicit Buffer(const Device* device) : device_(device) {}
+  ~Buffer() { Release(); }
+  Buffer(Buffer&& other) noexcept : device_(other.device_), buffer_(std::exchange(other.buffer_, {})) {}
+  Buffer& operator=(Buffer&&) = delete;
+
+  /// At least `bytes`; contents are lost when it must grow.
+  absl::Status Reserve(uint64_t bytes);
+  absl::StatusOr<UniqueFd> Export(Access access) const;
+  unsigned char* data() const { return static_cast<unsigned char*>(buffer_.data); }
+  uint64_t bytes() const { return buffer_.bytes; }
+
+ private:
+  void Release();
+  const Device* device_;
+  DeviceBuffer buffer_;
+};
+
+/// Where the tensors of one set lie, each at a multiple of 64 bytes.
+struct SetLayout {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+};
+SetLayout PackSet(const std::vector<TensorSpec>& tensors);
+
+/// Sets of one task at one choice of its constants, with their expected outputs.
+class Pool {
+ public:
+  Pool(const Device* device, int64_t id, CallPlan plan)
+      : id_(id), plan_(std::move(plan)), layout_(PackSet(plan_.tensors)), memory_(device) {}
+
+  /// (Re)fills `sets` sets with fresh seeds. Weights are shared by all sets when `share_parameters`.
+  absl::Status Fill(ReferenceWorker& worker, SecretSeeds& seeds, const Task& task, const Sizes& sizes,
+                    ValueProfile profile, int sets, bool keep, bool share_parameters);
+
+  int64_t id() const { return id_; }
+  const CallPlan& plan() const { return plan_; }
+  int sets() const { return sets_; }
+  int64_t bytes() const { return static_cast<int64_t>(memory_.bytes()); }
+  /// An input or parameter as given to the reference, or an output as the reference made it.
+  const unsigned char* Data(int set, size_t tensor) const {
+    return memory_.data() + set * layout_.bytes + layout_.offsets[tensor];
+  }
+
+ private:
+  int64_t id_;
+  CallPlan plan_;
+  SetLayout layout_;
+  Buffer memory_;
+  int sets_ = 0;
+};
+
+/// Buffers that runners map: a table, inputs they can only read, and outputs of each.
+class Stage {
+ public:
+  explicit Stage(const Device* device) : table_(device), inputs_(device), outputs_{Buffer(device), Buffer(device)} {}
+
+  /// Two runners may be mapped at once: the candidate (0) and the scalar baseline (1), each with outputs of its own.
+  static constexpr int kRunners = 2;
+
+  absl::Status Reserve(uint64_t table_bytes, uint64_t input_bytes, uint64_t output_bytes, int runners);
+
+  Buffer& table() { return table_; }
+  Buffer& inputs() { return inputs_; }
+  Buffer& outputs(int runner) { return outputs_[runner]; }
+
+ private:
+  Buffer table_;
+  Buffer inputs_;
+  Buffer outputs_[kRunners];
+};
+
+/// Writes a table into the stage: what to map and what to call.
+class TableWriter {
+ public:
+  TableWriter(unsigned char* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
+  static uint64_t BytesFor(size_t regions, size_t tensors, size_t sizes, size_t scalars, size_t calls);
+
+  /// `addresses` is [calls][tensors].
+  void Write(const std::vector<TableRegion>& regions, const Signature& signature, const CallPlan& plan,
+             const std::vector<int64_t>& sizes, const std::vector<uint64_t>& addresses);
+
+ private:
+  unsigned char* memory_;
+  uint64_t bytes_;
+};
+
+/// Values of the signature's sizes at a plan. kInvalidArgument: a size that nothing tells.
+absl::StatusOr<std::vector<int64_t>> SizeValues(const Task& task, const Signature& signature, const CallPlan& plan);
+
+}  // namespace hone::verifier

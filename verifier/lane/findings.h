@@ -1,0 +1,60 @@
+#pragma once
+
+// What went wrong with a candidate, in words: from a runner's report or from two outputs that differ.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/signature.h"
+#include "base/task.h"
+#include "base/verdict.h"
+#include "verifier/device/device.h"
+#include "verifier/lane/reference_worker.h"
+#include "verifier/runner/runner_host.h"
+
+namespace hone::verifier {
+
+/// Why a candidate gets no OK.
+struct Finding {
+  VerdictStatus status = VerdictStatus::kRuntime;
+  std::string message;
+  std::optional<Mismatch> mismatch;
+  std::optional<RuleHit> rule;  // of kCheat
+};
+
+/// One tensor as the runner sees it, for putting a faulting address into words.
+struct PlacedTensor {
+  std::string name;
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+};
+
+/// What a report that is not ok says about the candidate. `limit` is the time it had; `output` what it printed.
+Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, const std::vector<PlacedTensor>& tensors,
+                      absl::Duration limit, const std::string& output);
+
+Finding Cheat(const std::string& rule, const std::string& evidence);
+
+/// One output of one call, both sides in host memory.
+struct OutputPair {
+  const TensorSpec* spec = nullptr;
+  const unsigned char* got = nullptr;
+  const unsigned char* want = nullptr;
+  uint16_t poison = 0;
+};
+
+/// The tolerance of a task for one dtype: its own for its own dtype, the default for others.
+Tolerance ToleranceFor(const Task& task, DType dtype);
+
+/// The first element that differs and a plain pattern in the differences, if there is one. The tensors do differ.
+Mismatch DescribeMismatch(const OutputPair& pair, const Tolerance& tolerance, const std::string& shape);
+
+/// Elements that still hold the poison.
+int64_t CountUnwritten(const OutputPair& pair);
+
+/// Element `index` as a number.
+double ElementAt(DType dtype, const unsigned char* data, int64_t index);
+
+}  // namespace hone::verifier

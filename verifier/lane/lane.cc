@@ -1,0 +1,122 @@
+#include "verifier/lane/lane.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+#include "verifier/lane/buffers.h"
+#include "verifier/lane/checker.h"
+#include "verifier/lane/findings.h"
+#include "verifier/lane/reference_worker.h"
+#include "verifier/lane/seeds.h"
+#include "verifier/lane/task_sets.h"
+#include "verifier/lane/timer.h"
+#include "verifier/runner/runner_host.h"
+
+namespace hone::verifier {
+namespace {
+
+constexpr int64_t kSetsLimitBytes = int64_t{256} << 20;
+constexpr int kRunnersAhead = 3;  // checked, timed, scalar baseline
+
+class DeviceLane : public Lane {
+ public:
+  static absl::StatusOr<std::unique_ptr<Lane>> Create(const LaneOptions& options) {
+    HONE_ASSIGN_OR_RETURN(SecretSeeds seeds, SecretSeeds::Create());
+    std::unique_ptr<DeviceLane> lane(new DeviceLane(std::move(seeds)));
+    HONE_ASSIGN_OR_RETURN(lane->device_, Device::Open(options.device));
+
+    const std::string programs = ProgramFolder();
+    ReferenceWorkerOptions worker;
+    worker.python = options.python;
+    worker.script = absl::StrCat(programs, "/../share/hone/reference_worker.py");
+    worker.cpu_core = options.cpu_core;
+    HONE_ASSIGN_OR_RETURN(lane->worker_, ReferenceWorker::Create(std::move(worker)));
+
+    RunnerHostOptions host;
+    host.program = absl::StrCat(programs, "/../bin/hone-runner");
+    host.sandbox = options.sandbox;
+    host.cpu_core = options.cpu_core;
+    const std::string runtime = absl::StrCat(programs, "/../lib/libhone_cpu_runtime.so");
+    if (FileExists(runtime)) host.libraries.push_back(runtime);
+    HONE_ASSIGN_OR_RETURN(lane->host_, RunnerHost::Create(std::move(host)));
+
+    lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_,
+                                                   kSetsLimitBytes);
+    lane->checker_ = std::make_unique<Checker>(lane->device_.get(), lane->host_.get(), &lane->seeds_);
+    lane->timer_ = std::make_unique<Timer>(lane->device_.get(), lane->host_.get(), &lane->seeds_, lane->worker_.get(),
+                                           lane->cache_.get());
+    lane->host_->Prepare(kRunnersAhead);
+    return lane;
+  }
+
+  absl::StatusOr<Verdict> Judge(const LaneJob& job) override {
+    if (job.build.status != VerdictStatus::kOk) return absl::InvalidArgumentError("the job's build did not succeed");
+    const absl::Time start = absl::Now();
+    const absl::Time deadline = start + absl::Milliseconds(job.protocol.run_timeout_ms);
+    Verdict verdict = Begin(job);
+    HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol));
+    verdict.seed_id = seeds_.Id();
+    HONE_ASSIGN_OR_RETURN(CheckResult checked, checker_->Check(job, *sets, deadline));
+    const absl::Time timing = absl::Now();
+    verdict.seconds.check = absl::ToDoubleSeconds(timing - start);
+    int calls = checked.calls;
+    int right = checked.right;
+    std::optional<Finding> finding = std::move(checked.finding);
+    if (!finding && !job.protocol.baselines.empty()) {
+      HONE_ASSIGN_OR_RETURN(TimeResult timed, timer_->Time(job, *sets, deadline));
+      finding = std::move(timed.finding);
+      verdict.timings = std::move(timed.timings);
+      calls += timed.calls;
+      right += timed.right;
+      verdict.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
+    }
+    host_->Prepare(kRunnersAhead);
+    if (finding) {
+      verdict.status = finding->status;
+      verdict.message = finding->message;
+      verdict.mismatch = std::move(finding->mismatch);
+      if (finding->rule) verdict.rules.push_back(*std::move(finding->rule));
+      verdict.timings.clear();
+    }
+    if (verdict.status == VerdictStatus::kOk || verdict.status == VerdictStatus::kIncorrect) {
+      verdict.correct_rate = calls > 0 ? static_cast<double>(right) / calls : 0;
+    }
+    return verdict;
+  }
+
+  absl::StatusOr<Signature> Describe(const Task& task) override { return worker_->Describe(task); }
+
+ private:
+  explicit DeviceLane(SecretSeeds seeds) : seeds_(std::move(seeds)) {}
+
+  Verdict Begin(const LaneJob& job) const {
+    Verdict verdict;
+    verdict.status = VerdictStatus::kOk;
+    verdict.compiler_output = job.build.compiler_output;
+    verdict.rules = job.build.rules;
+    verdict.toolchain = job.build.toolchain;
+    verdict.protocol = job.protocol.id;
+    verdict.device = device_->properties().name;
+    verdict.clock_mhz = device_->properties().clock_mhz;
+    verdict.sandbox = host_->sandbox();
+    return verdict;
+  }
+
+  // In the order of need: what stands below uses what stands above.
+  SecretSeeds seeds_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<ReferenceWorker> worker_;
+  std::unique_ptr<RunnerHost> host_;
+  std::unique_ptr<TaskSetsCache> cache_;
+  std::unique_ptr<Checker> checker_;
+  std::unique_ptr<Timer> timer_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(const LaneOptions& options) { return DeviceLane::Create(options); }
+
+}  // namespace hone::verifier

@@ -1,0 +1,87 @@
+#pragma once
+
+// The judge's end of the reference worker: a persistent Python child with torch that runs tasks' references. Trusted, and
+// still a child: a reference that crashes or hangs costs one retry.
+//
+// Errors of all calls: kInvalidArgument, the task's module is at fault (message has the line); kUnavailable, the worker
+// died or did not answer in time, and the next call finds a new one without any pools (`generation` counts them).
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/signature.h"
+#include "base/subprocess.h"
+#include "base/task.h"
+
+namespace hone::verifier {
+
+struct ReferenceWorkerOptions {
+  std::string python;   // interpreter with torch
+  std::string script;   // reference_worker.py
+  int cpu_core = -1;    // -1: any
+  absl::Duration timeout = absl::Seconds(120);  // of one call
+};
+
+/// What one call of a task looks like at one choice of its constants.
+struct CallPlan {
+  std::vector<TensorSpec> tensors;  // inputs, parameters, outputs, as in the signature
+  std::vector<double> scalars;      // of the signature
+  Sizes constants;                  // the module's integers at this choice
+};
+
+/// Input sets with their expected outputs, to be written into shared memory: set i begins at i * set_bytes, tensor t of it
+/// at offsets[t].
+struct FillRequest {
+  int64_t pool = 0;                 // the caller's name for it
+  Sizes sizes;
+  ValueProfile profile = ValueProfile::kAsGiven;
+  bool keep = false;                // sets stay callable, for TimeEager
+  int memory_fd = -1;
+  int64_t set_bytes = 0;
+  std::vector<int64_t> offsets;     // [tensors]
+  std::vector<int64_t> seeds;       // [sets], of the inputs
+  std::vector<int64_t> parameter_seeds;  // [sets]; equal ones share their weights
+};
+
+class ReferenceWorker {
+ public:
+  /// Starts it; returns before torch is imported, which the first call waits for.
+  static absl::StatusOr<std::unique_ptr<ReferenceWorker>> Create(ReferenceWorkerOptions options);
+  ~ReferenceWorker();
+
+  absl::StatusOr<Signature> Describe(const Task& task);
+  /// kInvalidArgument also when `signature` does not fit the task.
+  absl::StatusOr<CallPlan> Plan(const Task& task, const Signature& signature, const Sizes& sizes);
+  absl::Status Fill(const Task& task, const CallPlan& plan, const FillRequest& request);
+  /// Processor time of one forward call after another over the sets, in ns.
+  absl::StatusOr<int64_t> TimeEager(int64_t pool, absl::Span<const int> sets);
+  void Release(int64_t pool);
+
+  /// Changes whenever pools were lost.
+  int64_t generation() const { return generation_; }
+  pid_t pid() const { return child_ ? child_->pid() : -1; }
+
+ private:
+  struct Exchange;
+  explicit ReferenceWorker(ReferenceWorkerOptions options) : options_(std::move(options)) {}
+  absl::Status StartIfGone();
+  absl::Status Lost(const std::string& what);
+  /// `request` and the reply are JSON texts.
+  absl::StatusOr<std::string> Call(const std::string& request, int fd = -1);
+  absl::StatusOr<std::string> ReadFrame(absl::Time deadline);
+
+  ReferenceWorkerOptions options_;
+  std::optional<Child> child_;
+  UniqueFd socket_;
+  bool greeted_ = false;  // the new child's first frame was read
+  int64_t generation_ = 0;
+};
+
+}  // namespace hone::verifier

@@ -1,0 +1,643 @@
+"""The lane's reference worker: runs PyTorch references of tasks for the judge (see reference_worker.h).
+
+Speaks over the stream socket on descriptor 3. A frame is two little-endian uint32 (bytes of JSON, number of descriptors)
+and the JSON; descriptors travel with the frame's header. One request, one reply:
+
+  {"op": "describe", "source", "dtype", "points": [sizes, ...]}         -> {"tensors", "sizes", "scalars"}
+  {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars"}
+  {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "set_bytes", "offsets", "bytes",
+   "seeds", "parameter_seeds"}  with the pool's memory as descriptor             -> {"eager_ns", "finite"}
+  {"op": "time", "pool", "sets"}                                        -> {"eager_ns"}
+  {"op": "release", "pool"}                                             -> {}
+
+A reply has "ok": true, or false with "message" and "line" (of the module, 0: unknown) when the task itself is at fault.
+Sets lie in the pool's memory `set_bytes` apart; `offsets` and `bytes` have one entry for each input, parameter and output. Times are
+processor time of this thread.
+"""
+
+import array
+import ast
+import gc
+import inspect
+import json
+import keyword
+import linecache
+import math
+import mmap
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+import types
+
+import torch
+
+try:
+    import numpy
+except ImportError:  # torch works without it, and so do most tasks
+    numpy = None
+
+SOCKET_FD = 3
+HEADER = struct.Struct("<II")
+MODULE_FILE = "<task>"
+
+DTYPES = {
+    name: getattr(torch, name)
+    for name in ("float32", "float16", "bfloat16", "float64", "int32", "int64", "int8", "uint8", "bool")
+}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+# Words that cannot name an argument of `launch`: C++'s, CUDA's and those that the glue uses itself.
+RESERVED = set(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do
+    double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace
+    new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return
+    short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef
+    typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq stream launch blockIdx blockDim
+    threadIdx gridDim warpSize dim3 half float2 float3 float4 int2 int3 int4 min max abs exp log sqrt pow sin cos tan tanh
+    main size_t int8_t uint8_t int16_t int32_t int64_t""".split()
+)
+
+
+class TaskError(Exception):
+    """The task's module is unusable; `line` counts from 1, 0 where no line is to blame."""
+
+    def __init__(self, message, line=0):
+        super().__init__(message)
+        self.line = line
+
+
+def line_of(error):
+    """The innermost line of the task's module on the error's way, or 0."""
+    if isinstance(error, SyntaxError):
+        return error.lineno or 0
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == MODULE_FILE]
+    return lines[-1] if lines else 0
+
+
+def blame(what, error):
+    """`error`, raised by the module while doing `what`, as a TaskError."""
+    if isinstance(error, TaskError):
+        return error
+    first_line = (str(error).strip() or "no message").splitlines()[0][:300]
+    return TaskError(f"{what} raised {type(error).__name__}: {first_line}", line_of(error))
+
+
+# ---- Loading a module with its constants replaced. ----
+
+
+def constant_targets(statement):
+    """(name, value node, setter) of each name that a top-level statement assigns by itself or as part of a tuple."""
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
+        yield statement.target.id, lambda node: setattr(statement, "value", node)
+    if not isinstance(statement, ast.Assign):
+        return
+    for target in statement.targets:
+        if isinstance(target, ast.Name):
+            yield target.id, lambda node: setattr(statement, "value", node)
+        elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            if len(target.elts) != len(statement.value.elts):
+                continue
+            for position, element in enumerate(target.elts):
+                if isinstance(element, ast.Name):
+                    yield element.id, lambda node, at=position: statement.value.elts.__setitem__(at, node)
+
+
+class Reference:
+    """One task's module at one choice of its constants."""
+
+    def __init__(self, source, sizes, dtype):
+        self.dtype = DTYPES[dtype]
+        self.mutates = None  # whether forward changes its inputs; unknown until the first real call
+        try:
+            tree = ast.parse(source, MODULE_FILE)
+        except (SyntaxError, ValueError) as error:
+            raise blame("the module", error) from None
+        self.assigned = []  # names assigned at the top level, in order
+        missing = set(sizes)
+        for statement in tree.body:
+            for name, replace in constant_targets(statement):
+                if name not in self.assigned:
+                    self.assigned.append(name)
+                if name in sizes:
+                    replace(ast.copy_location(ast.Constant(sizes[name]), statement))
+                    missing.discard(name)
+        if missing:
+            raise TaskError(f"a shape names `{sorted(missing)[0]}`, which the module does not assign at its top level")
+        linecache.cache[MODULE_FILE] = (len(source), None, source.splitlines(True), MODULE_FILE)
+        module = types.ModuleType("hone_task")
+        module.__file__ = MODULE_FILE
+        sys.modules["hone_task"] = module  # pickling, dataclasses and torch.compile look their module up
+        try:
+            exec(compile(ast.fix_missing_locations(tree), MODULE_FILE, "exec"), module.__dict__)
+        except Exception as error:
+            raise blame("the module", error) from None
+        for name in ("Model", "get_inputs"):
+            if not callable(getattr(module, name, None)):
+                raise TaskError(f"the module lacks `{name}`")
+        self.module = module
+
+    def constants(self):
+        """The module's own integers by name, in the order of the text."""
+        values = {name: getattr(self.module, name, None) for name in self.assigned}
+        return {name: value for name, value in values.items() if type(value) is int}
+
+    def init_inputs(self):
+        make = getattr(self.module, "get_init_inputs", lambda: [])
+        try:
+            values = make()
+        except Exception as error:
+            raise blame("get_init_inputs", error) from None
+        if not isinstance(values, (list, tuple)):
+            raise TaskError(f"get_init_inputs returns {type(values).__name__}, not a list")
+        # Some modules return [args, kwargs], as KernelBench's loader accepts.
+        if len(values) == 2 and isinstance(values[0], (list, tuple)) and isinstance(values[1], dict):
+            return list(values[0]), dict(values[1])
+        return list(values), {}
+
+    def build(self, seed):
+        """A Model with the weights that `seed` gives."""
+        seed_everything(seed)
+        args, kwargs = self.init_inputs()
+        try:
+            model = self.module.Model(*args, **kwargs)
+        except Exception as error:
+            raise blame("Model(...)", error) from None
+        if not callable(model):
+            raise TaskError("Model is not callable")
+        if self.dtype is not torch.float32 and isinstance(model, torch.nn.Module):
+            model = model.to(self.dtype)
+        return model
+
+    def draw(self, seed, profile="as_given"):
+        """The arguments of one forward call."""
+        seed_everything(seed)
+        try:
+            values = self.module.get_inputs()
+        except Exception as error:
+            raise blame("get_inputs", error) from None
+        if not isinstance(values, (list, tuple)):
+            raise TaskError(f"get_inputs returns {type(values).__name__}, not a list")
+        return [self.argument(position, value, profile) for position, value in enumerate(values)]
+
+    def argument(self, position, value, profile):
+        if isinstance(value, torch.Tensor):
+            if value.dtype not in DTYPE_NAMES and not value.is_floating_point():
+                raise TaskError(f"input {position} of get_inputs has the unsupported dtype {value.dtype}")
+            value = value.detach()
+            if value.is_floating_point():
+                if profile != "as_given":
+                    value = redraw(value, profile)
+                if self.dtype is not torch.float32 or value.dtype not in DTYPE_NAMES:
+                    value = value.to(self.dtype)
+            return value
+        if isinstance(value, (bool, int, float)):
+            return value
+        raise TaskError(f"input {position} of get_inputs is a {type(value).__name__}, not a tensor or a number")
+
+    def call(self, model, args):
+        """Outputs of forward, flat."""
+        try:
+            result = model(*args)
+        except Exception as error:
+            raise blame("Model.forward", error) from None
+        return flatten(result)
+
+    def tensors_of(self, model):
+        """(name, tensor) of parameters and buffers in state-dict order."""
+        if not isinstance(model, torch.nn.Module):
+            return []
+        return [(name, value) for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)]
+
+
+def seed_everything(seed):
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if numpy is not None:
+        numpy.random.seed(seed % (1 << 32))
+
+
+def flatten(result):
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (list, tuple)):
+        return [tensor for item in result for tensor in flatten(item)]
+    raise TaskError(f"forward returns {type(result).__name__} where a tensor belongs")
+
+
+def redraw(like, profile):
+    """Values of a profile in the shape and strides of `like`."""
+    normal = torch.randn(like.shape, dtype=torch.float32)
+    if profile == "uniform":
+        values = torch.rand(like.shape, dtype=torch.float32)
+    elif profile == "signed_normal":
+        values = normal
+    elif profile == "large":
+        values = normal * 100
+    elif profile == "small":
+        values = normal * 1e-3
+    elif profile == "sparse":
+        values = normal * (torch.rand(like.shape) < 0.25)
+    elif profile == "special":
+        values = special(normal, like.dtype)
+    else:
+        raise TaskError(f"no value profile '{profile}'")
+    result = torch.empty_like(like)
+    result.copy_(values)
+    return result
+
+
+def special(normal, dtype):
+    """N(0, 1) in which one value in 16 is 0, -0, a denormal or as large as a square root of the range allows."""
+    info = torch.finfo(dtype if dtype in DTYPE_NAMES else torch.float32)
+    tiny, large = info.tiny / 4, math.sqrt(min(info.max, torch.finfo(torch.float32).max)) / 4
+    choices = torch.tensor([0.0, -0.0, tiny, -tiny, large, -large], dtype=torch.float64).to(torch.float32)
+    picked = choices[torch.randint(0, len(choices), normal.shape)]
+    return torch.where(torch.rand(normal.shape) < 1 / 16, picked, normal)
+
+
+# ---- Tracing: which tensors and numbers a candidate is given, and what their sizes are called. ----
+
+
+class Trace:
+    """What one call at one choice of constants looked like."""
+
+    def __init__(self, reference, meta):
+        with torch.device("meta" if meta else "cpu"):
+            args = reference.draw(0)
+            model = reference.build(0)
+            state = reference.tensors_of(model)
+            outputs = reference.call(model, args)
+        names = argument_names(reference.module.Model.forward, len(args))
+        self.tensors = [(n, "input", a) for n, a in zip(names, args) if isinstance(a, torch.Tensor)]
+        self.tensors += [(n.replace(".", "_"), "parameter", tensor) for n, tensor in state]
+        out_names = ["out"] if len(outputs) == 1 else [f"out{i}" for i in range(len(outputs))]
+        self.tensors += [(n, "output", tensor) for n, tensor in zip(out_names, outputs)]
+        if not any(role == "output" for _, role, _ in self.tensors):
+            raise TaskError("forward returns no tensor")
+        for name, _, tensor in self.tensors:
+            if tensor.dtype not in DTYPE_NAMES:
+                raise TaskError(f"`{name}` has the unsupported dtype {str(tensor.dtype).removeprefix('torch.')}")
+            if tensor.layout is not torch.strided:
+                raise TaskError(f"`{name}` is not a dense tensor")
+            if tensor.dim() > 8:
+                raise TaskError(f"`{name}` has {tensor.dim()} dimensions; at most 8 are supported")
+        self.scalars = [(n, a) for n, a in zip(names, args) if not isinstance(a, torch.Tensor)]
+        init_args, init_kwargs = reference.init_inputs()
+        init = list(zip(argument_names(reference.module.Model.__init__, len(init_args)), init_args))
+        init += list(init_kwargs.items())
+        self.init_scalars = [(n, v) for n, v in init if type(v) in (int, float)]
+        self.constants = reference.constants()
+        self.layout = [(n, role, tensor.dtype, tensor.dim()) for n, role, tensor in self.tensors]
+
+    def spec(self, index):
+        name, role, tensor = self.tensors[index]
+        contiguous = role != "input" or tensor.is_contiguous()
+        return {
+            "name": name,
+            "role": role,
+            "dtype": DTYPE_NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "strides": [] if contiguous else list(tensor.stride()),
+        }
+
+
+def argument_names(function, count):
+    """Names of the first `count` positional parameters after self."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = []
+    for parameter in parameters[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}{i}" for i in range(count - len(names))]
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            names.append(parameter.name)
+    names += [f"input{i}" for i in range(len(names), count)]
+    return names[:count]
+
+
+def trace(source, sizes, dtype):
+    """On the meta device where the module allows it (no memory, no arithmetic), else for real."""
+    reference = Reference(source, sizes, dtype)
+    try:
+        return Trace(reference, meta=True)
+    except Exception:
+        return Trace(reference, meta=False)
+
+
+def perturbations(source, dtype, base):
+    """Traces with one constant changed each, to tell equal sizes apart; constants that cannot change are left out."""
+    biggest = max((tensor.numel() for _, _, tensor in base.tensors), default=0)
+    on_meta = all(tensor.is_meta for _, _, tensor in base.tensors)
+    for name, value in base.constants.items():
+        if not 0 < value < 1 << 40:
+            continue
+        for other in (value + 1, 2 * value, value + 2, value + 4, value - 1):
+            if other < 1:
+                continue
+            try:
+                changed = trace(source, {name: other}, dtype) if on_meta else None
+                if changed is None and biggest <= 1 << 20 and other <= 2 * value:
+                    changed = Trace(Reference(source, {name: other}, dtype), meta=False)
+            except Exception:
+                continue
+            if changed is not None and changed.layout == base.layout:
+                yield changed
+                break
+
+
+class Names:
+    """Gives each argument a name that is valid in C++ and not yet taken."""
+
+    def __init__(self):
+        self.taken = set()
+
+    def add(self, wanted):
+        name = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "arg"
+        if name[0].isdigit():
+            name = "_" + name
+        while name in self.taken or name in RESERVED or keyword.iskeyword(name):
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def describe(request):
+    source, dtype = request["source"], request["dtype"]
+    base = trace(source, {}, dtype)
+    traces = [base]
+    for sizes in request["points"]:
+        other = trace(source, sizes, dtype)
+        if other.layout != base.layout:
+            shape = " ".join(f"{k}={v}" for k, v in sizes.items())
+            raise TaskError(f"the shape {shape} changes the number, the dtype or the rank of tensors")
+        traces.append(other)
+    given = len(traces)
+    traces += perturbations(source, dtype, base)
+
+    constant_vectors = {}  # values over all traces -> name; the first of equal ones wins
+    for name in base.constants:
+        vector = tuple(t.constants.get(name) for t in traces)
+        constant_vectors.setdefault(vector, name)
+
+    names = Names()
+    tensor_names = [names.add(name) for name, _, _ in base.tensors]
+    size_names, sizes, tensors = {}, [], []
+    for index, tensor_name in enumerate(tensor_names):
+        spec = base.spec(index)
+        spec["name"] = tensor_name
+        spec["dimensions"] = []
+        for axis, extent in enumerate(spec["shape"]):
+            vector = tuple(t.tensors[index][2].shape[axis] for t in traces)
+            if vector not in size_names:
+                constant = constant_vectors.get(vector)
+                if constant is None and len(set(vector)) == 1:
+                    spec["dimensions"].append(str(extent))
+                    continue
+                size_names[vector] = names.add(constant or f"{tensor_name}_dim{axis}")
+                sizes.append({"name": size_names[vector], "value": extent, "wide": False})
+            spec["dimensions"].append(size_names[vector])
+        if any(t.tensors[index][2].numel() >= 1 << 31 for t in traces[:given]):
+            wide = set(spec["dimensions"])
+            for size in sizes:
+                size["wide"] = size["wide"] or size["name"] in wide
+        tensors.append(spec)
+    scalars = describe_scalars(request, traces, given, size_names, names)
+    return {"tensors": tensors, "sizes": sizes, "scalars": scalars}
+
+
+def describe_scalars(request, traces, given, size_names, names):
+    """Numbers that forward and Model take and that no size tells, and constants that only the shapes' names tell."""
+    base, result, seen = traces[0], [], set(size_names)
+
+    def add(origin, key, value):
+        result.append(
+            {
+                "name": names.add(key),
+                "origin": origin,
+                "key": key,
+                "integral": isinstance(value, int),
+                "value": float(value),
+            }
+        )
+
+    for name, value in base.scalars:
+        add("forward", name, value)
+    for position, (name, value) in enumerate(base.init_scalars):
+        vector = tuple(t.init_scalars[position][1] for t in traces)
+        if vector in size_names:
+            continue
+        seen.add(vector)
+        add("init", name, value)
+    varied = {name for sizes in request["points"] for name in sizes}
+    for name, value in base.constants.items():
+        vector = tuple(t.constants.get(name) for t in traces)
+        if name in varied and vector not in seen and len(set(vector[:given])) > 1:
+            seen.add(vector)
+            add("constant", name, value)
+    return result
+
+
+def plan(request):
+    traced = trace(request["source"], request["sizes"], request["dtype"])
+    values = {("forward", n): float(v) for n, v in traced.scalars}
+    values.update({("init", n): float(v) for n, v in traced.init_scalars})
+    values.update({("constant", n): float(v) for n, v in traced.constants.items()})
+    return {
+        "tensors": [traced.spec(i) for i in range(len(traced.tensors))],
+        "scalars": [{"origin": origin, "key": key, "value": value} for (origin, key), value in values.items()],
+    }
+
+
+# ---- Pools: input sets with their expected outputs, in memory shared with the judge. ----
+
+
+class Pool:
+    """Sets of one task at one shape. `calls` has (model, arguments) of each set, when they are kept for timing."""
+
+    def __init__(self, memory):
+        self.memory = memory
+        self.calls = []
+
+    def view(self, slot, like):
+        offset, expected_bytes = slot
+        if like.numel() * like.element_size() != expected_bytes:
+            raise TaskError(f"a tensor of shape {list(like.shape)} is not the one that was traced")
+        if like.numel() == 0:
+            return torch.empty(like.shape, dtype=like.dtype)
+        flat = torch.frombuffer(self.memory, dtype=like.dtype, count=like.numel(), offset=offset)
+        return flat.view(like.shape)
+
+
+class Worker:
+    def __init__(self):
+        self.pools = {}
+
+    def fill(self, request, fds):
+        if len(fds) != 1:
+            raise RuntimeError("fill needs the pool's memory")
+        reference = Reference(request["source"], request["sizes"], request["dtype"])
+        pool = Pool(mmap.mmap(fds[0], 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
+        models, eager_ns, finite = {}, [], True
+        for position, seed in enumerate(request["seeds"]):
+            parameter_seed = request["parameter_seeds"][position]
+            if parameter_seed not in models:
+                if not request["keep"]:
+                    models.clear()
+                models[parameter_seed] = reference.build(parameter_seed)
+            base = position * request["set_bytes"]
+            slots = [(base + offset, size) for offset, size in zip(request["offsets"], request["bytes"])]
+            call, ns, good = self.fill_set(reference, pool, models[parameter_seed], seed, request["profile"], slots)
+            eager_ns.append(ns)
+            finite = finite and good
+            if request["keep"]:
+                pool.calls.append(call)
+        if request["keep"]:
+            self.pools[request["pool"]] = (reference, pool)
+        return {"eager_ns": eager_ns, "finite": finite}
+
+    def fill_set(self, reference, pool, model, seed, profile, slots):
+        args = reference.draw(seed, profile)
+        slots = iter(slots)
+        for position, value in enumerate(args):
+            if isinstance(value, torch.Tensor):
+                stored = pool.view(next(slots), value)
+                stored.copy_(value)
+                if value.is_contiguous():
+                    args[position] = stored
+        for _, value in reference.tensors_of(model):
+            pool.view(next(slots), value).copy_(value)
+        if reference.mutates is None:
+            copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in args]
+            reference.call(model, copies)
+            reference.mutates = any(
+                isinstance(value, torch.Tensor) and not torch.equal(value.view(torch.uint8), copy.view(torch.uint8))
+                for value, copy in zip(args, copies)
+                if isinstance(value, torch.Tensor) and value.is_contiguous() and value.dim() > 0
+            )
+        inputs = clones(args) if reference.mutates else args
+        start = time.thread_time_ns()
+        outputs = reference.call(model, inputs)
+        ns = time.thread_time_ns() - start
+        finite = True
+        for output in outputs:
+            slot = next(slots, None)
+            if slot is None:
+                raise TaskError("forward returns more tensors than when it was traced")
+            pool.view(slot, output).copy_(output)
+            if output.is_floating_point():
+                finite = finite and bool(torch.isfinite(output).all())
+        if next(slots, None) is not None:
+            raise TaskError("forward returns fewer tensors than when it was traced")
+        return (model, args), ns, finite
+
+    def time(self, request):
+        reference, pool = self.pools[request["pool"]]
+        calls = [pool.calls[index] for index in request["sets"]]
+        if reference.mutates:
+            calls = [(model, clones(args)) for model, args in calls]
+        try:
+            start = time.thread_time_ns()
+            for model, args in calls:
+                model(*args)
+            return {"eager_ns": time.thread_time_ns() - start}
+        except Exception as error:
+            raise blame("Model.forward", error) from None
+
+    def release(self, request):
+        self.pools.pop(request["pool"], None)
+        return {}
+
+    def answer(self, request, fds):
+        operation = request["op"]
+        if operation == "time":
+            return self.time(request)
+        if operation == "fill":
+            return self.fill(request, fds)
+        if operation == "plan":
+            return plan(request)
+        if operation == "describe":
+            return describe(request)
+        if operation == "release":
+            return self.release(request)
+        raise RuntimeError(f"no operation {operation}")
+
+
+def clones(args):
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in args]
+
+
+# ---- The socket. ----
+
+
+def read_exactly(connection, count):
+    parts = []
+    while count:
+        part = connection.recv(count)
+        if not part:
+            sys.exit(0)
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def read_frame(connection):
+    header, ancillary, _, _ = connection.recvmsg(HEADER.size, socket.CMSG_SPACE(4 * 8))
+    if not header:
+        sys.exit(0)
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    header += read_exactly(connection, HEADER.size - len(header))
+    length, _ = HEADER.unpack(header)
+    return json.loads(read_exactly(connection, length)), list(fds)
+
+
+def write_frame(connection, reply):
+    text = json.dumps(reply).encode()
+    connection.sendall(HEADER.pack(len(text), 0) + text)
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end closes the socket
+    if len(sys.argv) > 2 and sys.argv[1] == "--core":
+        os.sched_setaffinity(0, {int(sys.argv[2])})
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    torch.set_grad_enabled(False)
+    connection = socket.socket(fileno=SOCKET_FD)
+    worker = Worker()
+    write_frame(connection, {"ok": True, "torch": torch.__version__})
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # collections would fall into timed rounds; each fill collects instead
+    while True:
+        request, fds = read_frame(connection)
+        try:
+            reply = worker.answer(request, fds)
+            reply["ok"] = True
+        except TaskError as error:
+            reply = {"ok": False, "message": str(error), "line": error.line}
+        except MemoryError:
+            reply = {"ok": False, "message": "the reference needs more memory than there is", "line": 0}
+        finally:
+            for fd in fds:
+                os.close(fd)
+        write_frame(connection, reply)
+        if request["op"] in ("fill", "describe"):
+            gc.collect()
+
+
+if __name__ == "__main__":
+    main()

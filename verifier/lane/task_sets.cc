@@ -1,0 +1,213 @@
+#include "verifier/lane/task_sets.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+
+namespace hone::verifier {
+namespace {
+
+constexpr int kUsesBeforeRenewal = 64;
+constexpr int kMaxSlots = 512;
+constexpr int64_t kMaxRoundBytes = 64 << 20;       // of a round, unless two sets are already more
+constexpr int64_t kMaxKeptBytes = 96 << 20;        // of all rounds of a task
+constexpr int64_t kMaxCopiedParameters = 1 << 20;  // weights that each slot has a copy of
+// What a message costs a runner and how fast a call can be, for choosing the sets of a round before any candidate ran.
+constexpr double kMessageNs = 2'000;
+constexpr double kFastestBytesPerNs = 32;
+constexpr double kFastestCallNs = 500;
+
+constexpr uint64_t kPage = 4096;
+
+uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::string ShapeLabel(const Signature& signature, const std::vector<int64_t>& values) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < values.size(); ++i) parts.push_back(absl::StrCat(signature.sizes[i].name, "=", values[i]));
+  return absl::StrJoin(parts, " ");
+}
+
+std::string SizesText(const std::vector<Sizes>& variants) {
+  std::string text;
+  for (const Sizes& sizes : variants) absl::StrAppend(&text, FormatSizes(sizes), ";");
+  return text;
+}
+
+std::string KeyOf(const Task& task, const Signature& signature, const Protocol& protocol) {
+  std::string profiles;
+  for (const ValueProfile profile : task.profiles) absl::StrAppend(&profiles, Name(profile), ";");
+  return ContentKey({task.reference, signature.Declaration(), Name(task.dtype), SizesText(task.variants),
+                     FormatSizes(task.timing), profiles,
+                     absl::StrCat(protocol.check_sets_per_shape, " ", protocol.check_variants, " ",
+                                  protocol.check_profiles, " ", protocol.rotate_bytes, " ", protocol.max_overhead, " ",
+                                  protocol.min_rounds, " ", protocol.max_rounds)});
+}
+
+int64_t BytesOfRole(const CallPlan& plan, const Signature& signature, TensorArgument::Role role) {
+  int64_t bytes = 0;
+  for (size_t t = 0; t < plan.tensors.size(); ++t) {
+    if (signature.tensors[t].role == role) bytes += plan.tensors[t].Bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int64_t TaskSets::bytes() const {
+  int64_t total = 0;
+  for (const CheckCase& check : cases) total += check.pool->bytes();
+  for (const auto& round : rounds) total += round->bytes();
+  return total;
+}
+
+absl::StatusOr<TaskSets*> TaskSetsCache::Get(const Task& task, const Signature& signature, const Protocol& protocol) {
+  const std::string key = KeyOf(task, signature, protocol);
+  if (const auto found = by_key_.find(key); found != by_key_.end()) {
+    TaskSets& sets = found->second->sets;
+    if (sets.generation == worker_->generation() && ++sets.uses <= kUsesBeforeRenewal) {
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return &sets;
+    }
+    Drop(found->second);
+  }
+  HONE_ASSIGN_OR_RETURN(TaskSets sets, Make(task, signature, protocol));
+  entries_.push_front({key, std::move(sets)});
+  by_key_[key] = entries_.begin();
+  DropOldest();
+  return &entries_.front().sets;
+}
+
+absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& signature, const Protocol& protocol) {
+  TaskSets sets;
+  sets.uses = 1;
+  sets.timed_sizes = task.timing;
+  const auto add = [&](const Sizes& sizes, ValueProfile profile) -> absl::Status {
+    CheckCase check;
+    check.sizes = sizes;
+    check.profile = profile;
+    HONE_ASSIGN_OR_RETURN(CallPlan plan, worker_->Plan(task, signature, sizes));
+    HONE_ASSIGN_OR_RETURN(check.size_values, SizeValues(task, signature, plan));
+    check.label = ShapeLabel(signature, check.size_values);
+    if (profile != ValueProfile::kAsGiven) {
+      absl::StrAppend(&check.label, check.label.empty() ? "" : " ", "(", Name(profile), " values)");
+    }
+    check.pool = std::make_unique<Pool>(device_, next_pool_++, std::move(plan));
+    HONE_RETURN_IF_ERROR(check.pool->Fill(*worker_, *seeds_, task, sizes, profile, protocol.check_sets_per_shape,
+                                          /*keep=*/false, /*share_parameters=*/false));
+    sets.cases.push_back(std::move(check));
+    return absl::OkStatus();
+  };
+  if (protocol.check_variants) {
+    for (const Sizes& sizes : task.variants) HONE_RETURN_IF_ERROR(add(sizes, ValueProfile::kAsGiven));
+  }
+  if (protocol.check_profiles) {
+    const Sizes& shape = task.variants.empty() ? task.timing : task.variants.back();
+    for (const ValueProfile profile : task.profiles) {
+      if (profile != ValueProfile::kAsGiven) HONE_RETURN_IF_ERROR(add(shape, profile));
+    }
+  }
+  HONE_RETURN_IF_ERROR(add(task.timing, ValueProfile::kAsGiven));
+  sets.timed_plan = sets.cases.back().pool->plan();
+  sets.timed_size_values = sets.cases.back().size_values;
+  HONE_RETURN_IF_ERROR(PlanRounds(sets, signature, protocol));
+  sets.generation = worker_->generation();
+  return sets;
+}
+
+absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol) {
+  using Role = TensorArgument::Role;
+  const int64_t parameters = BytesOfRole(sets.timed_plan, signature, Role::kParameter);
+  sets.share_parameters = parameters > kMaxCopiedParameters;
+  const int64_t set_bytes = std::max<int64_t>(
+      1, BytesOfRole(sets.timed_plan, signature, Role::kInput) +
+             BytesOfRole(sets.timed_plan, signature, Role::kOutput) + (sets.share_parameters ? 0 : parameters));
+  const int64_t rotate = protocol.rotate_bytes > 0 ? protocol.rotate_bytes : 2 * device_->properties().cache_bytes;
+  const double call_ns = std::max(kFastestCallNs, static_cast<double>(set_bytes) / kFastestBytesPerNs);
+  const auto for_cache = static_cast<int64_t>(rotate / set_bytes + 1);
+  const auto for_overhead =
+      static_cast<int64_t>(std::ceil(kMessageNs / std::max(protocol.max_overhead, 1e-4) / call_ns));
+  const int64_t affordable = std::max<int64_t>(for_cache, kMaxRoundBytes / set_bytes);
+  sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
+                                                    std::min<int64_t>(kMaxSlots, affordable)));
+  const int64_t round_bytes = std::max<int64_t>(1, sets.slots * set_bytes);
+  sets.max_rounds = static_cast<int>(std::clamp<int64_t>(kMaxKeptBytes / round_bytes, 1, protocol.max_rounds + 1));
+  sets.layout = LayOut(sets, signature);
+  return absl::OkStatus();
+}
+
+/// Slots one after the other with gaps of 64 to 1024 bytes, so that neither the page offset nor the distance between
+/// tensors is the same twice, and so that outputs lie between bytes that must not change.
+TimedLayout TaskSetsCache::LayOut(const TaskSets& sets, const Signature& signature) {
+  const size_t tensors = sets.timed_plan.tensors.size();
+  TimedLayout layout;
+  layout.offsets.resize(static_cast<size_t>(sets.slots) * tensors);
+  layout.addresses.resize(layout.offsets.size());
+  uint64_t input_end = 0;
+  uint64_t output_end = 64;
+  layout.gaps.push_back({0, 64});
+  for (size_t slot = 0; slot < static_cast<size_t>(sets.slots); ++slot) {
+    for (size_t t = 0; t < tensors; ++t) {
+      uint64_t& offset = layout.offsets[slot * tensors + t];
+      const auto bytes = static_cast<uint64_t>(sets.timed_plan.tensors[t].Bytes());
+      const uint64_t gap = 64 * (1 + seeds_->Below(16));
+      if (signature.tensors[t].role == TensorArgument::Role::kOutput) {
+        offset = output_end;
+        const uint64_t end = RoundUp(offset + bytes, 64) + gap;
+        layout.gaps.push_back({offset + bytes, end - offset - bytes});
+        output_end = end;
+      } else if (slot > 0 && sets.share_parameters && signature.tensors[t].role == TensorArgument::Role::kParameter) {
+        offset = layout.offsets[t];
+      } else {
+        offset = input_end + gap;
+        input_end = RoundUp(offset + bytes, 64);
+      }
+    }
+    layout.output_ends.push_back(output_end);
+  }
+  layout.input_bytes = RoundUp(std::max<uint64_t>(input_end, 1), kPage);
+  layout.output_bytes = RoundUp(output_end, kPage);
+  constexpr uint64_t kFirst = 0x100000000000, kRange = 0x100000000000, kUnit = 1 << 21;
+  layout.input_address = kFirst + seeds_->Below(kRange / kUnit) * kUnit;
+  layout.output_address = kFirst + kRange + seeds_->Below(kRange / kUnit) * kUnit;
+  for (size_t i = 0; i < layout.offsets.size(); ++i) {
+    const bool output = signature.tensors[i % tensors].role == TensorArgument::Role::kOutput;
+    layout.addresses[i] = (output ? layout.output_address : layout.input_address) + layout.offsets[i];
+  }
+  return layout;
+}
+
+absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int round) {
+  const bool seen = round >= sets.max_rounds;
+  const size_t index = static_cast<size_t>(round % sets.max_rounds);
+  if (index < sets.rounds.size() && !seen) return sets.rounds[index].get();
+  if (index >= sets.rounds.size()) {
+    sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan));
+  }
+  Pool* pool = sets.rounds[index].get();
+  HONE_RETURN_IF_ERROR(pool->Fill(*worker_, *seeds_, task, sets.timed_sizes, ValueProfile::kAsGiven, sets.slots,
+                                  /*keep=*/true, sets.share_parameters));
+  return pool;
+}
+
+void TaskSetsCache::Drop(std::list<Entry>::iterator entry) {
+  if (entry->sets.generation == worker_->generation()) {
+    for (const auto& round : entry->sets.rounds) worker_->Release(round->id());
+  }
+  by_key_.erase(entry->key);
+  entries_.erase(entry);
+}
+
+void TaskSetsCache::DropOldest() {
+  int64_t total = 0;
+  for (const Entry& entry : entries_) total += entry.sets.bytes();
+  while (entries_.size() > 1 && total > limit_bytes_) {
+    total -= entries_.back().sets.bytes();
+    Drop(std::prev(entries_.end()));
+  }
+}
+
+}  // namespace hone::verifier

@@ -1,0 +1,88 @@
+#pragma once
+
+// What a task is checked and timed on: input sets with their expected outputs, made once and used for several candidates,
+// each of which sees every set at most once. Made anew after a number of uses.
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/protocol.h"
+#include "base/task.h"
+#include "verifier/lane/buffers.h"
+#include "verifier/lane/reference_worker.h"
+
+namespace hone::verifier {
+
+/// One shape and value profile with its checked sets.
+struct CheckCase {
+  Sizes sizes;
+  ValueProfile profile = ValueProfile::kAsGiven;
+  std::vector<int64_t> size_values;  // of the signature
+  std::string label;                 // "rows=3 cols=7"
+  std::unique_ptr<Pool> pool;
+};
+
+/// Where the slots of a timed round lie for a runner: addresses are the same for all rounds, contents never.
+struct TimedLayout {
+  std::vector<uint64_t> addresses;       // [slots][tensors]
+  std::vector<uint64_t> offsets;         // [slots][tensors], in the stage's inputs or outputs
+  std::vector<uint64_t> output_ends;     // [slots]; outputs and gaps of slots [0, i] lie before output_ends[i]
+  std::vector<std::pair<uint64_t, uint64_t>> gaps;  // {offset, bytes} between outputs, in ascending order
+  uint64_t input_address = 0, input_bytes = 0;
+  uint64_t output_address = 0, output_bytes = 0;
+};
+
+struct TaskSets {
+  std::vector<CheckCase> cases;          // hidden shapes, profiles, and the timed shape last
+  Sizes timed_sizes;
+  std::vector<int64_t> timed_size_values;
+  CallPlan timed_plan;
+  int slots = 0;                         // sets of one timed round
+  int max_rounds = 0;                    // rounds whose sets are kept
+  bool share_parameters = false;         // weights too large for a copy in every slot
+  std::vector<std::unique_ptr<Pool>> rounds;  // filled when a candidate first needs them
+  TimedLayout layout;
+  int uses = 0;
+  int64_t generation = 0;                // of the reference worker that holds the pools
+
+  int64_t bytes() const;
+};
+
+/// Least recently used tasks leave when the sets outgrow the limit.
+class TaskSetsCache {
+ public:
+  TaskSetsCache(const Device* device, ReferenceWorker* worker, SecretSeeds* seeds, int64_t limit_bytes)
+      : device_(device), worker_(worker), seeds_(seeds), limit_bytes_(limit_bytes) {}
+
+  /// The task's sets, ready for checking. Valid until the next call.
+  absl::StatusOr<TaskSets*> Get(const Task& task, const Signature& signature, const Protocol& protocol);
+  /// The sets of timed round `round`, contents that this candidate has not seen. Beyond max_rounds earlier ones are
+  /// filled anew.
+  absl::StatusOr<Pool*> Round(const Task& task, TaskSets& sets, int round);
+
+ private:
+  struct Entry {
+    std::string key;
+    TaskSets sets;
+  };
+  absl::StatusOr<TaskSets> Make(const Task& task, const Signature& signature, const Protocol& protocol);
+  absl::Status PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol);
+  TimedLayout LayOut(const TaskSets& sets, const Signature& signature);
+  void Drop(std::list<Entry>::iterator entry);
+  void DropOldest();
+
+  const Device* device_;
+  ReferenceWorker* worker_;
+  SecretSeeds* seeds_;
+  int64_t limit_bytes_;
+  int64_t next_pool_ = 1;
+  std::list<Entry> entries_;  // most recently used first
+  std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
+};
+
+}  // namespace hone::verifier

@@ -1,0 +1,334 @@
+#include "verifier/lane/timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fcntl.h>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "verifier/timing/statistics.h"
+
+namespace hone::verifier {
+namespace {
+
+constexpr int kCalibrations = 9;
+constexpr double kWorkerClockNs = 1'000;  // what reading its clock and returning costs the reference worker
+constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
+
+uint16_t DrawPoison(SecretSeeds& seeds) {
+  return static_cast<uint16_t>((seeds.Below(2) << 15) | 0x7FF0u | (1 + seeds.Below(15)));
+}
+
+}  // namespace
+
+/// One side of a paired round: a runner with an artefact, or the reference worker.
+struct Timer::Party {
+  enum class Kind { kCandidate, kScalar, kEager };
+  Kind kind = Kind::kCandidate;
+  Baseline baseline = Baseline::kEager;  // of the baselines
+  int outputs = 0;                       // which of the stage's outputs
+  std::unique_ptr<Runner> runner;        // null: the worker
+  double overhead_ns = 0;                // of one message
+  int calls = 1;                         // a round
+  double round_ns = 0;                   // of the last round
+  std::vector<double> call_ns;           // [rounds], per call
+  int64_t clock_after_ns = -1;           // when the last round had ended
+  double outside_ns = 0;                 // processor time between rounds, summed
+  std::vector<double> disagreement_ns;   // [rounds] the runner's own clock against the judge's
+};
+
+struct Timer::Session {
+  const LaneJob& job;
+  TaskSets& sets;
+  absl::Time start;
+  absl::Time deadline;
+  std::vector<Party> parties;  // the candidate first
+  uint16_t poison = 0;
+  int rounds_staged = 0;
+  TimeResult result;
+
+  Party& candidate() { return parties.front(); }
+  const Party& candidate() const { return parties.front(); }
+  bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
+};
+
+absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, absl::Time deadline) {
+  Session session{job, sets, absl::Now(), deadline};
+  session.poison = DrawPoison(*seeds_);
+  session.parties.emplace_back();
+  for (const Baseline baseline : job.protocol.baselines) {
+    Party party;
+    party.baseline = baseline;
+    if (baseline == Baseline::kEager) {
+      party.kind = Party::Kind::kEager;
+    } else if (baseline == Baseline::kScalar) {
+      if (job.task.scalar_baseline.empty()) continue;
+      party.kind = Party::Kind::kScalar;
+      party.outputs = 1;
+    } else {
+      return absl::UnimplementedError(
+          absl::StrCat("baseline ", std::string(Name(baseline)), " is not available on ", device_->table().backend));
+    }
+    session.parties.push_back(std::move(party));
+  }
+  if (session.parties.size() == 1) return std::move(session.result);
+
+  HONE_RETURN_IF_ERROR(Open(session));
+  HONE_ASSIGN_OR_RETURN(session.result.finding, OpenRunner(session, session.candidate(), job.build.artefact));
+  if (!session.result.finding) {
+    HONE_ASSIGN_OR_RETURN(session.result.finding, WarmUp(session));
+  }
+  const Protocol& protocol = job.protocol;
+  const absl::Time until = absl::Now() + (deadline - absl::Now()) * kShareOfTime;
+  for (int round = 0; round < protocol.max_rounds && !session.result.finding; ++round) {
+    const absl::Time begin = absl::Now();
+    HONE_ASSIGN_OR_RETURN(session.result.finding, PlayRound(session, round + 1));
+    if (session.result.finding) break;
+    if (round + 1 >= protocol.min_rounds) {
+      const Estimate estimate =
+          Speedup(session.parties[1].call_ns, session.candidate().call_ns, protocol.statistic);
+      if (RelativeHalfWidth(estimate) <= protocol.target_half_width) break;
+    }
+    if (absl::Now() + (absl::Now() - begin) > until) break;
+  }
+  if (!session.result.finding) session.result.finding = CrossCheck(session);
+  if (session.result.finding) return std::move(session.result);
+  for (size_t i = 1; i < session.parties.size(); ++i) {
+    const Party& party = session.parties[i];
+    Timing timing;
+    timing.baseline = party.baseline;
+    timing.speedup = Speedup(party.call_ns, session.candidate().call_ns, protocol.statistic);
+    timing.candidate_ns = Median(session.candidate().call_ns);
+    timing.baseline_ns = Median(party.call_ns);
+    timing.calls_per_round = session.candidate().calls;
+    timing.emulated = device_->properties().emulated;
+    if (protocol.keep_samples) {
+      for (size_t k = 0; k < party.call_ns.size(); ++k) {
+        timing.samples.push_back(party.call_ns[k] / session.candidate().call_ns[k]);
+      }
+    }
+    session.result.timings.push_back(std::move(timing));
+  }
+  return std::move(session.result);
+}
+
+absl::Status Timer::Open(Session& session) {
+  const TimedLayout& layout = session.sets.layout;
+  const size_t tensors = session.sets.timed_plan.tensors.size();
+  const bool scalar = std::any_of(session.parties.begin(), session.parties.end(),
+                                  [](const Party& party) { return party.kind == Party::Kind::kScalar; });
+  const uint64_t table_bytes =
+      TableWriter::BytesFor(2, tensors, session.sets.timed_size_values.size(), session.sets.timed_plan.scalars.size(),
+                            static_cast<size_t>(session.sets.slots));
+  HONE_RETURN_IF_ERROR(stage_.Reserve(table_bytes, layout.input_bytes, layout.output_bytes, scalar ? 2 : 1));
+  const std::vector<TableRegion> regions = {{layout.input_address, layout.input_bytes, 0, 0, 0},
+                                            {layout.output_address, layout.output_bytes, 0, 1, 0}};
+  TableWriter(stage_.table().data(), stage_.table().bytes())
+      .Write(regions, session.job.signature, session.sets.timed_plan, session.sets.timed_size_values, layout.addresses);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party& party, const std::string& artefact) {
+  HONE_ASSIGN_OR_RETURN(party.runner, host_->Start());
+  HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage_.table().Export(Access::kRead));
+  HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage_.inputs().Export(Access::kRead));
+  HONE_ASSIGN_OR_RETURN(const UniqueFd outputs, stage_.outputs(party.outputs).Export(Access::kReadWrite));
+  HONE_ASSIGN_OR_RETURN(
+      const RunnerReport mapped,
+      party.runner->Map(table.get(), stage_.table().bytes(), inputs.get(), outputs.get(), session.deadline));
+  if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
+
+  // What a message costs, before a line of the candidate's has run.
+  std::vector<double> costs;
+  for (int i = 0; i < kCalibrations + 2; ++i) {
+    const int64_t before = device_->table().clock_ns(device_->get(), party.runner->pid());
+    HONE_ASSIGN_OR_RETURN(const RunnerReport empty, party.runner->Run(0, session.deadline));
+    const int64_t after = device_->table().clock_ns(device_->get(), party.runner->pid());
+    if (!empty.ok() || before < 0 || after < 0) return absl::UnavailableError("a runner does not answer");
+    if (i >= 2) costs.push_back(static_cast<double>(after - before));
+  }
+  party.overhead_ns = Median(std::move(costs));
+
+  const UniqueFd file(open(artefact.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", artefact));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, party.runner->Load(file.get(), session.deadline));
+  if (loaded.ok()) return std::optional<Finding>();
+  return ExplainReport(loaded, device_->table(), {}, session.deadline - session.start, party.runner->TakeOutput());
+}
+
+absl::Status Timer::StageRound(Session& session, const Pool& pool) {
+  const DeviceTable& device = device_->table();
+  const TimedLayout& layout = session.sets.layout;
+  const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
+  int used = 1;
+  for (const Party& party : session.parties) used = std::max(used, party.runner != nullptr ? party.calls : 1);
+  for (int slot = 0; slot < used; ++slot) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (session.IsOutput(t)) continue;
+      const bool shared =
+          session.sets.share_parameters && session.job.signature.tensors[t].role == TensorArgument::Role::kParameter;
+      if (shared && slot > 0) continue;
+      const uint64_t offset = layout.offsets[static_cast<size_t>(slot) * tensors.size() + t];
+      HONE_RETURN_IF_ERROR(device_->Check(device.copy_in(device_->get(), stage_.inputs().data() + offset,
+                                                         pool.Data(slot, t), static_cast<uint64_t>(tensors[t].Bytes())),
+                                          "copying an input"));
+    }
+  }
+  for (const Party& party : session.parties) {
+    if (party.runner == nullptr) continue;
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device.poison(device_->get(), stage_.outputs(party.outputs).data(),
+                      layout.output_ends[static_cast<size_t>(party.calls) - 1], session.poison),
+        "poisoning the outputs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& party, const Pool& pool) {
+  if (party.runner == nullptr) {
+    std::vector<int> order(static_cast<size_t>(party.calls));
+    std::iota(order.begin(), order.end(), 0);
+    HONE_ASSIGN_OR_RETURN(const int64_t ns, worker_->TimeEager(pool.id(), order));
+    party.round_ns = static_cast<double>(ns);
+    return std::optional<Finding>();
+  }
+  const pid_t pid = party.runner->pid();
+  const int64_t before = device_->table().clock_ns(device_->get(), pid);
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report,
+                        party.runner->Run(static_cast<uint32_t>(party.calls), session.deadline));
+  const int64_t after = device_->table().clock_ns(device_->get(), pid);
+  if (!report.ok()) {
+    return ExplainReport(report, device_->table(), {}, session.deadline - session.start, party.runner->TakeOutput());
+  }
+  if (before < 0 || after < 0) return Cheat("forged_answer", "it answered and was gone");
+  if (party.clock_after_ns >= 0) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
+  party.clock_after_ns = after;
+  const auto total = static_cast<double>(after - before);
+  party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
+  party.disagreement_ns.push_back(party.round_ns - static_cast<double>(report.process_ns));
+  return std::optional<Finding>();
+}
+
+absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, const Party& party, const Pool& pool) {
+  const DeviceTable& device = device_->table();
+  const TimedLayout& layout = session.sets.layout;
+  const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
+  const unsigned char* base = stage_.outputs(party.outputs).data();
+  for (int slot = 0; slot < party.calls; ++slot) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (!session.IsOutput(t)) continue;
+      const TensorSpec& spec = tensors[t];
+      const Tolerance tolerance = ToleranceFor(session.job.task, spec.dtype);
+      const unsigned char* got = base + layout.offsets[static_cast<size_t>(slot) * tensors.size() + t];
+      Comparison comparison{got, pool.Data(slot, t), static_cast<uint64_t>(spec.Elements()),
+                            static_cast<int>(spec.dtype), tolerance.atol, tolerance.rtol, session.poison};
+      uint64_t differing = 0;
+      HONE_RETURN_IF_ERROR(
+          device_->Check(device.compare(device_->get(), &comparison, &differing), "comparing an output"));
+      if (differing == 0) continue;
+      std::vector<unsigned char> copy(static_cast<size_t>(spec.Bytes()));
+      HONE_RETURN_IF_ERROR(
+          device_->Check(device.copy_out(device_->get(), copy.data(), got, copy.size()), "reading an output"));
+      const OutputPair pair{&spec, copy.data(), pool.Data(slot, t), session.poison};
+      // The very same shape was right when it was checked: leaving work out is no accident.
+      if (const int64_t unwritten = CountUnwritten(pair); unwritten > 0) {
+        return Cheat("timed_call_skipped", absl::StrCat(unwritten, " of ", spec.Elements(), " elements of `", spec.name,
+                                                        "` not written in call ", slot, " of a timed round"));
+      }
+      Finding finding;
+      finding.status = VerdictStatus::kIncorrect;
+      finding.mismatch = DescribeMismatch(pair, tolerance, session.sets.cases.back().label);
+      finding.message = absl::StrCat("`", spec.name, "` is wrong in a timed call: ", finding.mismatch->diagnosis);
+      return finding;
+    }
+  }
+  for (const auto& [offset, bytes] : layout.gaps) {
+    if (offset >= layout.output_ends[static_cast<size_t>(party.calls) - 1]) break;
+    uint64_t changed = 0;
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device.count_changed(device_->get(), base + offset, bytes, session.poison, &changed), "reading an output"));
+    if (changed > 0) {
+      Finding finding;
+      finding.message = "out-of-bounds write beside an output in a timed call";
+      return finding;
+    }
+  }
+  return std::optional<Finding>();
+}
+
+/// One round that does not count: brings code and data in, learns how long a call takes, and from that how many calls a
+/// round needs for its message to weigh little.
+absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
+  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, 0));
+  for (Party& party : session.parties) {
+    if (party.kind != Party::Kind::kScalar) continue;
+    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, OpenRunner(session, party, session.job.scalar_build.artefact));
+    if (finding) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
+    }
+  }
+  HONE_RETURN_IF_ERROR(StageRound(session, *pool));
+  for (Party& party : session.parties) {
+    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool));
+    if (!finding && party.runner != nullptr) {
+      HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, party, *pool));
+    }
+    if (finding && party.kind == Party::Kind::kScalar) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
+    }
+    if (finding) return finding;
+    const double overhead = party.runner != nullptr ? party.overhead_ns : kWorkerClockNs;
+    const double wanted = overhead / std::max(session.job.protocol.max_overhead, 1e-4);
+    const double calls = std::ceil(wanted / std::max(party.round_ns, 1.0));
+    party.calls = static_cast<int>(std::clamp<double>(calls, 1, session.sets.slots));
+    party.disagreement_ns.clear();
+  }
+  return std::optional<Finding>();
+}
+
+absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int round) {
+  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round));
+  HONE_RETURN_IF_ERROR(StageRound(session, *pool));
+  std::vector<Party*> order;
+  for (Party& party : session.parties) order.push_back(&party);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[seeds_->Below(i)]);
+  for (Party* party : order) {
+    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, *party, *pool));
+    if (finding) {
+      if (party->kind == Party::Kind::kCandidate) return finding;
+      return absl::InvalidArgumentError(
+          absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
+    }
+    party->call_ns.push_back(party->round_ns / party->calls);
+  }
+  session.result.calls += session.candidate().calls;
+  HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareRound(session, session.candidate(), *pool));
+  if (!finding) session.result.right += session.candidate().calls;
+  return finding;
+}
+
+/// The runner's own clock and the time it used between rounds, against what honest work leaves there.
+std::optional<Finding> Timer::CrossCheck(const Session& session) const {
+  const Party& party = session.candidate();
+  if (party.call_ns.empty()) return std::nullopt;
+  const double round_ns = Median(party.call_ns) * party.calls;
+  const double disagreement = Median(party.disagreement_ns);
+  const double allowed = 0.25 * round_ns + 5 * party.overhead_ns + 20'000;
+  if (std::fabs(disagreement) > allowed) {
+    return Cheat("clock_disagreement", absl::StrFormat("its own clock differs by %.0f ns from a round of %.0f ns",
+                                                       disagreement, round_ns));
+  }
+  const double outside = party.outside_ns / static_cast<double>(party.call_ns.size());
+  if (outside > allowed) {
+    return Cheat("work_outside_rounds",
+                 absl::StrFormat("%.0f ns of work between rounds of %.0f ns", outside, round_ns));
+  }
+  return std::nullopt;
+}
+
+}  // namespace hone::verifier

@@ -1,0 +1,61 @@
+#pragma once
+
+// The timed phase: paired rounds of candidate and baselines, in random order, over sets that the candidate has never seen,
+// in a working set that no cache holds. Every output of every timed call is compared.
+//
+// On the CPU device a round's time is the processor time that the kernel accounts to the runner's process, read by the
+// judge around the round's message, less what a message alone costs. Whatever a runner does in that time is charged to it,
+// and what it does outside is noticed.
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/verdict.h"
+#include "verifier/lane/buffers.h"
+#include "verifier/lane/findings.h"
+#include "verifier/lane/lane.h"
+#include "verifier/lane/task_sets.h"
+#include "verifier/runner/runner_host.h"
+
+namespace hone::verifier {
+
+struct TimeResult {
+  std::vector<Timing> timings;     // one for each baseline
+  int calls = 0;                   // timed calls of the candidate, all compared
+  int right = 0;
+  std::optional<Finding> finding;  // then the timings are empty
+};
+
+class Timer {
+ public:
+  /// All outlive the timer.
+  Timer(const Device* device, RunnerHost* host, SecretSeeds* seeds, ReferenceWorker* worker, TaskSetsCache* cache)
+      : device_(device), host_(host), seeds_(seeds), worker_(worker), cache_(cache), stage_(device) {}
+
+  /// kInvalidArgument: the task's scalar baseline does not run or is wrong. kUnimplemented: a baseline that this device
+  /// does not have.
+  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, absl::Time deadline);
+
+ private:
+  struct Party;
+  struct Session;
+  absl::Status Open(Session& session);
+  absl::StatusOr<std::optional<Finding>> OpenRunner(Session& session, Party& party, const std::string& artefact);
+  absl::Status StageRound(Session& session, const Pool& pool);
+  absl::StatusOr<std::optional<Finding>> RunParty(Session& session, Party& party, const Pool& pool);
+  absl::StatusOr<std::optional<Finding>> CompareRound(Session& session, const Party& party, const Pool& pool);
+  absl::StatusOr<std::optional<Finding>> WarmUp(Session& session);
+  absl::StatusOr<std::optional<Finding>> PlayRound(Session& session, int round);
+  std::optional<Finding> CrossCheck(const Session& session) const;
+
+  const Device* device_;
+  RunnerHost* host_;
+  SecretSeeds* seeds_;
+  ReferenceWorker* worker_;
+  TaskSetsCache* cache_;
+  Stage stage_;
+};
+
+}  // namespace hone::verifier

@@ -1,0 +1,348 @@
+#include "verifier/runner/runner_host.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+
+namespace hone::verifier {
+namespace {
+
+constexpr absl::Duration kZygoteStart = absl::Seconds(20);
+constexpr absl::Duration kProcessEnd = absl::Seconds(10);
+
+absl::StatusOr<std::array<UniqueFd, 2>> SocketPair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return ErrnoStatus(errno, "making sockets");
+  return std::array<UniqueFd, 2>{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/// Waits for something to read. False at the deadline.
+bool AwaitReadable(int fd, absl::Time deadline) {
+  while (true) {
+    const absl::Duration left = deadline - absl::Now();
+    const int64_t ms = absl::ToInt64Milliseconds(absl::Ceil(std::max(left, absl::ZeroDuration()), absl::Milliseconds(1)));
+    pollfd item = {fd, POLLIN, 0};
+    const int ready = poll(&item, 1, static_cast<int>(std::min<int64_t>(ms, 1 << 30)));
+    if (ready > 0) return true;
+    if (ready == 0 && absl::Now() >= deadline) return false;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+bool SendBytes(int socket, const void* data, size_t bytes, const std::vector<int>& fds) {
+  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+  iovec part = {const_cast<void*>(data), bytes};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    cmsghdr* item = CMSG_FIRSTHDR(&header);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(item), fds.data(), fds.size() * sizeof(int));
+  }
+  ssize_t sent;
+  do {
+    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(bytes);
+}
+
+/// One message of exactly this type: 1, 0 at the end of the stream, -1 for anything else.
+template <class Message>
+int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
+  iovec part = {message, sizeof *message};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;  // room for credentials only: descriptors that a runner sends are closed by the kernel
+  header.msg_controllen = sizeof control;
+  ssize_t got;
+  do {
+    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) return 0;
+  if (sender != nullptr) {
+    for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+      if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_CREDENTIALS) {
+        std::memcpy(sender, CMSG_DATA(item), sizeof *sender);
+      }
+    }
+  }
+  const bool whole = got == static_cast<ssize_t>(sizeof *message) && (header.msg_flags & MSG_TRUNC) == 0;
+  return whole && message->magic == kRunnerMagic ? 1 : -1;
+}
+
+/// A file system of what the runner links and nothing else, all namespaces new, no capabilities.
+std::vector<std::string> SandboxLine(const std::vector<std::string>& visible_files) {
+  std::vector<std::string> line = {"bwrap",     "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop",
+                                   "ALL",       "--clearenv",    "--proc",            "/proc",         "--dev",
+                                   "/dev",      "--tmpfs",       "/tmp",              "--chdir",       "/"};
+  for (const char* folder : {"/lib", "/lib64", "/usr/lib", "/usr/lib64"}) {
+    line.insert(line.end(), {"--ro-bind-try", folder, folder});
+  }
+  line.insert(line.end(), {"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"});
+  for (const std::string& file : visible_files) line.insert(line.end(), {"--ro-bind", file, file});
+  return line;
+}
+
+}  // namespace
+
+// ---- Runner ----
+
+Runner::~Runner() { Kill(); }
+
+void Runner::Kill() {
+  if (pid_fd_) {
+    syscall(SYS_pidfd_send_signal, pid_fd_.get(), SIGKILL, nullptr, 0);
+    AwaitReadable(pid_fd_.get(), absl::Now() + kProcessEnd);
+    pid_fd_.Reset();
+  }
+  socket_.Reset();
+}
+
+absl::Status Runner::AwaitHello(absl::Time deadline) {
+  Answer answer;
+  ucred sender = {};
+  if (!AwaitReadable(socket_.get(), deadline)) return absl::UnavailableError("a candidate runner does not start");
+  if (ReceiveExactly(socket_.get(), &answer, &sender) != 1 || answer.kind != AnswerKind::kHello || sender.pid <= 0) {
+    return absl::UnavailableError("a candidate runner ended at its start");
+  }
+  const int off = 0;  // later messages need no credentials, and carry none for speed
+  setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &off, sizeof off);
+  pid_ = sender.pid;
+  pid_fd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  if (!pid_fd_) return ErrnoStatus(errno, "holding on to a candidate runner");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunnerReport> Runner::Map(int table_fd, uint64_t table_bytes, int inputs_fd, int outputs_fd,
+                                         absl::Time deadline) {
+  Command command;
+  command.kind = CommandKind::kMap;
+  command.table_bytes = table_bytes;
+  return Do(command, {table_fd, inputs_fd, outputs_fd}, deadline);
+}
+
+absl::StatusOr<RunnerReport> Runner::Load(int artefact_fd, absl::Time deadline) {
+  Command command;
+  command.kind = CommandKind::kLoad;
+  return Do(command, {artefact_fd}, deadline);
+}
+
+absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, absl::Time deadline) {
+  Command command;
+  command.kind = CommandKind::kRun;
+  command.call_count = call_count;
+  return Do(command, {}, deadline);
+}
+
+absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t order_seed, absl::Time deadline) {
+  Command command;
+  command.kind = CommandKind::kRun;
+  command.call_count = 1;
+  command.order = order;
+  command.order_seed = order_seed;
+  command.checked = 1;
+  return Do(command, {}, deadline);
+}
+
+absl::StatusOr<RunnerReport> Runner::Do(Command command, std::vector<int> fds, absl::Time deadline) {
+  command.epoch = ++epoch_;
+  // A message that waits already can only be a lie about a command that was not yet given, or the end.
+  if (SendBytes(socket_.get(), &command, sizeof command, fds)) return ReadAnswer(command, deadline);
+  RunnerReport report;
+  report.kind = RunnerReport::Kind::kEnded;
+  return End(std::move(report));
+}
+
+absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Time deadline) {
+  RunnerReport report;
+  if (!AwaitReadable(socket_.get(), deadline)) {
+    report.kind = RunnerReport::Kind::kTimeout;
+    return report;
+  }
+  Answer answer;
+  const int got = ReceiveExactly(socket_.get(), &answer);
+  if (got == 0) {
+    report.kind = RunnerReport::Kind::kEnded;
+    return End(std::move(report));
+  }
+  const AnswerKind expected = command.kind == CommandKind::kRun ? AnswerKind::kDone : AnswerKind::kLoaded;
+  const bool known = got == 1 && answer.epoch == command.epoch &&
+                     (answer.kind == expected || answer.kind == AnswerKind::kFault ||
+                      (answer.kind == AnswerKind::kLoadFailed && expected == AnswerKind::kLoaded));
+  if (!known) {
+    report.kind = RunnerReport::Kind::kGarbage;
+    report.text = got < 0 ? "a message of the wrong form"
+                          : absl::StrCat("message ", static_cast<uint32_t>(answer.kind), " of epoch ", answer.epoch,
+                                         " where ", static_cast<uint32_t>(expected), " of ", command.epoch, " belongs");
+    return report;
+  }
+  report.code = answer.code;
+  report.failed_call = answer.failed_call;
+  report.process_ns = answer.process_ns;
+  report.workspace_failed = answer.workspace_failed != 0;
+  report.text.assign(answer.text, strnlen(answer.text, sizeof answer.text));
+  if (answer.kind == AnswerKind::kFault) {
+    report.kind = RunnerReport::Kind::kFault;
+    report.signal = answer.signal;
+    report.system_call = answer.system_call;
+    report.address = answer.address;
+    return report;
+  }
+  report.kind = answer.kind == AnswerKind::kLoadFailed ? RunnerReport::Kind::kLoadFailed : RunnerReport::Kind::kDone;
+  return report;
+}
+
+absl::StatusOr<RunnerReport> Runner::End(RunnerReport report) {
+  HONE_ASSIGN_OR_RETURN(const RunnerEnded ended, host_->AwaitEnded(id_, absl::Now() + kProcessEnd));
+  report.exited = ended.exited != 0;
+  report.status = ended.status;
+  return report;
+}
+
+std::string Runner::TakeOutput() {
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (text.size() < (64 << 10)) {
+    const ssize_t got = read(output_.get(), buffer.data(), buffer.size());
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+  return text;
+}
+
+// ---- RunnerHost ----
+
+absl::StatusOr<std::unique_ptr<RunnerHost>> RunnerHost::Create(RunnerHostOptions options) {
+  if (!FileExists(options.program)) return absl::NotFoundError(absl::StrCat("no runner at ", options.program));
+  std::unique_ptr<RunnerHost> host(new RunnerHost(std::move(options)));
+  HONE_RETURN_IF_ERROR(host->StartZygote());
+  return host;
+}
+
+RunnerHost::~RunnerHost() {
+  prepared_.clear();
+  control_.Reset();  // the zygote ends by itself; the sandbox with it
+}
+
+absl::Status RunnerHost::StartZygote() {
+  prepared_.clear();
+  ended_.clear();
+  if (!sandbox_.empty()) return StartZygoteIn(sandbox_);  // what worked once
+  if (options_.sandbox == "none" || options_.sandbox == "bubblewrap") return StartZygoteIn(options_.sandbox);
+  const absl::Status boxed = StartZygoteIn("bubblewrap");
+  return boxed.ok() ? boxed : StartZygoteIn("none");
+}
+
+absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
+  HONE_ASSIGN_OR_RETURN(auto ends, SocketPair());
+  SpawnOptions spawn;
+  if (sandbox == "bubblewrap") {
+    std::vector<std::string> visible = options_.libraries;
+    visible.push_back(options_.program);
+    spawn.argv = SandboxLine(visible);
+  }
+  spawn.argv.insert(spawn.argv.end(), {options_.program, "3"});
+  if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
+  spawn.argv.insert(spawn.argv.end(), options_.libraries.begin(), options_.libraries.end());
+  spawn.inherit_environment = false;
+  spawn.pass_fds = {{ends[1].get(), 3}, {2, 2}};
+  HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
+  ends[1].Reset();
+  ZygoteReady ready;
+  if (!AwaitReadable(ends[0].get(), absl::Now() + kZygoteStart) || ReceiveExactly(ends[0].get(), &ready) != 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the candidate runner does not start in sandbox '", sandbox, "'; `bwrap` needs user namespaces or "
+                     "root, and \"none\" does without"));
+  }
+  if (ready.message[0] != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the candidate runner: ", std::string(ready.message, strnlen(ready.message, sizeof ready.message))));
+  }
+  zygote_ = std::move(child);
+  control_ = std::move(ends[0]);
+  sandbox_ = sandbox;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Fork() {
+  ReadEnded();
+  HONE_ASSIGN_OR_RETURN(auto ends, SocketPair());
+  const int on = 1;
+  setsockopt(ends[0].get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+  int pipe_ends[2];
+  // Both ends do not block: a runner that floods loses its output, and cannot wait for a reader.
+  if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) return ErrnoStatus(errno, "making a pipe");
+  UniqueFd reader(pipe_ends[0]);
+  UniqueFd writer(pipe_ends[1]);
+  ForkRequest request;
+  request.id = next_id_++;
+  request.data_limit_bytes = static_cast<uint64_t>(options_.memory_limit_bytes);
+  if (!SendBytes(control_.get(), &request, sizeof request, {ends[1].get(), writer.get()})) {
+    return absl::UnavailableError("the candidate runners' zygote is gone");
+  }
+  return std::unique_ptr<Runner>(new Runner(this, request.id, std::move(ends[0]), std::move(reader)));
+}
+
+void RunnerHost::Prepare(int runners) {
+  while (prepared_.size() < static_cast<size_t>(runners)) {
+    auto runner = Fork();
+    if (!runner.ok()) return;  // Start will see why
+    prepared_.push_back(*std::move(runner));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
+  absl::Status last = absl::UnavailableError("the candidate runners' zygote does not stay up");
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (attempt > 0) HONE_RETURN_IF_ERROR(StartZygote());
+    Prepare(1);
+    if (prepared_.empty()) continue;
+    std::unique_ptr<Runner> runner = std::move(prepared_.front());
+    prepared_.pop_front();
+    last = runner->AwaitHello(absl::Now() + kProcessEnd);
+    if (last.ok()) return runner;
+  }
+  return last;
+}
+
+void RunnerHost::ReadEnded() {
+  constexpr size_t kRemembered = 64;  // far more than runners live at a time
+  RunnerEnded ended;
+  while (ReceiveExactly(control_.get(), &ended) == 1) ended_.push_back(ended);
+  if (ended_.size() > kRemembered) ended_.erase(ended_.begin(), ended_.end() - kRemembered);
+}
+
+absl::StatusOr<RunnerEnded> RunnerHost::AwaitEnded(uint32_t id, absl::Time deadline) {
+  while (true) {
+    for (size_t i = 0; i < ended_.size(); ++i) {
+      if (ended_[i].id != id) continue;
+      const RunnerEnded found = ended_[i];
+      ended_.erase(ended_.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    RunnerEnded ended;
+    if (!AwaitReadable(control_.get(), deadline)) return absl::UnavailableError("the runners' zygote does not answer");
+    if (ReceiveExactly(control_.get(), &ended) != 1) return absl::UnavailableError("the runners' zygote is gone");
+    ended_.push_back(ended);
+  }
+}
+
+}  // namespace hone::verifier

@@ -1,0 +1,133 @@
+#pragma once
+
+// The judge's end of the candidate runners: starts the zygote in the sandbox, has it fork a runner for each candidate,
+// talks to that runner and kills it. What a runner sends is hearsay (protocol.h).
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/file.h"
+#include "base/subprocess.h"
+#include "verifier/runner/protocol.h"
+
+namespace hone::verifier {
+
+struct RunnerHostOptions {
+  std::string program;                   // hone-runner
+  std::string sandbox = "auto";          // "auto", "bubblewrap", "none"
+  std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
+  int cpu_core = -1;                     // -1: any
+  int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner
+};
+
+/// What came of one command.
+struct RunnerReport {
+  enum class Kind {
+    kDone,        // ran; `code` of the calls
+    kLoadFailed,  // the artefact does not load; `text` of the loader
+    kFault,       // a signal that the runner could still tell about
+    kEnded,       // the process ended without saying so; `exited` and `status`
+    kTimeout,     // no answer by the deadline
+    kGarbage,     // an answer that the runner's own code never gives
+  };
+  Kind kind = Kind::kEnded;
+  int code = 0;
+  uint32_t failed_call = 0;
+  int64_t process_ns = 0;       // as the runner says
+  int signal = 0;               // kFault
+  int system_call = -1;         // kFault with SIGSYS
+  uint64_t address = 0;         // kFault
+  bool workspace_failed = false;
+  bool exited = false;          // kEnded: with `status` as exit code, else by signal `status`
+  int status = 0;
+  std::string text;             // kLoadFailed; what kGarbage looked like
+
+  bool ok() const { return kind == Kind::kDone && code == 0; }
+};
+
+class RunnerHost;
+
+/// One runner. Dropping it kills the process and waits until it is gone, so that its buffers can serve the next one.
+/// Commands return a Status only when the zygote died, which no candidate can bring about.
+class Runner {
+ public:
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  pid_t pid() const { return pid_; }
+  absl::StatusOr<RunnerReport> Map(int table_fd, uint64_t table_bytes, int inputs_fd, int outputs_fd,
+                                   absl::Time deadline);
+  absl::StatusOr<RunnerReport> Load(int artefact_fd, absl::Time deadline);
+  /// Calls [0, call_count) of the table, as they are timed.
+  absl::StatusOr<RunnerReport> Run(uint32_t call_count, absl::Time deadline);
+  /// Call 0 of the table with the device's checks on.
+  absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, absl::Time deadline);
+  /// What it wrote to standard output and error so far, at most 64 KiB; the rest was lost.
+  std::string TakeOutput();
+
+ private:
+  friend class RunnerHost;
+  Runner(RunnerHost* host, uint32_t id, UniqueFd socket, UniqueFd output)
+      : host_(host), id_(id), socket_(std::move(socket)), output_(std::move(output)) {}
+  absl::Status AwaitHello(absl::Time deadline);
+  absl::StatusOr<RunnerReport> Do(Command command, std::vector<int> fds, absl::Time deadline);
+  absl::StatusOr<RunnerReport> ReadAnswer(const Command& command, absl::Time deadline);
+  absl::StatusOr<RunnerReport> End(RunnerReport report);
+  void Kill();
+
+  RunnerHost* host_;
+  uint32_t id_;
+  UniqueFd socket_;
+  UniqueFd output_;
+  UniqueFd pid_fd_;
+  pid_t pid_ = -1;
+  uint64_t epoch_ = 0;
+};
+
+/// Not thread-safe. Outlives its runners.
+class RunnerHost {
+ public:
+  /// kFailedPrecondition: the sandbox asked for does not work here; kNotFound: no such program.
+  static absl::StatusOr<std::unique_ptr<RunnerHost>> Create(RunnerHostOptions options);
+  ~RunnerHost();
+
+  /// Has the zygote fork runners ahead of need, until so many are ready. Not to be called while something is timed.
+  void Prepare(int runners);
+  /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
+  absl::StatusOr<std::unique_ptr<Runner>> Start();
+
+  /// "bubblewrap" or "none".
+  const std::string& sandbox() const { return sandbox_; }
+  /// Of the zygote, as this process sees it; for tests of its death.
+  pid_t zygote_pid() const { return zygote_ ? zygote_->pid() : -1; }
+
+ private:
+  friend class Runner;
+  explicit RunnerHost(RunnerHostOptions options) : options_(std::move(options)) {}
+  absl::Status StartZygote();
+  absl::Status StartZygoteIn(const std::string& sandbox);
+  absl::StatusOr<std::unique_ptr<Runner>> Fork();
+  /// Takes what the zygote told unasked, so that its socket never fills.
+  void ReadEnded();
+  /// How runner `id` ended, once the zygote says so.
+  absl::StatusOr<RunnerEnded> AwaitEnded(uint32_t id, absl::Time deadline);
+
+  RunnerHostOptions options_;
+  std::string sandbox_;
+  std::optional<Child> zygote_;
+  UniqueFd control_;
+  uint32_t next_id_ = 1;
+  std::vector<RunnerEnded> ended_;  // told by the zygote, not yet asked for
+  std::deque<std::unique_ptr<Runner>> prepared_;
+};
+
+}  // namespace hone::verifier

@@ -1,0 +1,500 @@
+// hone-runner: the process that a candidate runs in. It starts once, inside the sandbox, as a zygote that forks one runner
+// for each candidate; a runner loads one artefact, makes the calls it is told to, and is killed. Everything in here after
+// the artefact is loaded shares its address space with untrusted code, and nothing it says is believed (protocol.h).
+//
+// usage: hone-runner ZYGOTE_SOCKET [--core N] [RUNTIME.so ...]
+//   ZYGOTE_SOCKET  number of the inherited socket to the judge
+//   RUNTIME.so     libraries loaded before the first fork, with their symbols visible to artefacts
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <type_traits>
+#include <unistd.h>
+#include <vector>
+
+#include "verifier/device/cpu/runtime.h"
+#include "verifier/runner/abi.h"
+#include "verifier/runner/protocol.h"
+#include "verifier/sandbox/seccomp.h"
+
+namespace hone::verifier {
+namespace {
+
+// ---- Messages. ----
+
+template <class Message>
+bool Send(int socket, const Message& message) {
+  ssize_t sent;
+  do {
+    sent = send(socket, &message, sizeof message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(sizeof message);
+}
+
+/// One message and its descriptors. False at the end of the conversation.
+template <class Message>
+bool Receive(int socket, Message* message, std::vector<int>* fds) {
+  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+  iovec part = {message, sizeof *message};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t got;
+  do {
+    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  fds->clear();
+  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(item) + i * sizeof(int), sizeof fd);
+      fds->push_back(fd);
+    }
+  }
+  return got == static_cast<ssize_t>(sizeof *message) && message->magic == kRunnerMagic;
+}
+
+// ---- Scratch memory for candidates. ----
+
+/// Hands out parts of one growing block; all of it is free again after each call.
+class Workspace {
+ public:
+  void* Take(uint64_t bytes) {
+    const uint64_t rounded = (bytes + 255) / 256 * 256;
+    if (rounded < bytes || !Reserve(used_ + rounded)) {
+      failed_ = true;
+      return nullptr;
+    }
+    void* result = blocks_.back().data + used_;
+    used_ += rounded;
+    return result;
+  }
+  void Reset() {
+    while (blocks_.size() > 1) {  // keep the largest
+      munmap(blocks_.front().data, blocks_.front().bytes);
+      blocks_.erase(blocks_.begin());
+    }
+    used_ = 0;
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  struct Block {
+    char* data;
+    uint64_t bytes;
+  };
+  /// A block in which the next part ends at `end`; memory already handed out stays where it is.
+  bool Reserve(uint64_t end) {
+    if (!blocks_.empty() && end <= blocks_.back().bytes) return true;
+    uint64_t bytes = blocks_.empty() ? 1 << 20 : 2 * blocks_.back().bytes;
+    while (bytes < end) bytes *= 2;
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return false;
+    blocks_.push_back({static_cast<char*>(data), bytes});
+    return true;
+  }
+
+  std::vector<Block> blocks_;
+  uint64_t used_ = 0;
+  bool failed_ = false;
+};
+
+// ---- The emulated device, where the zygote loaded its runtime (verifier/device/cpu/runtime.h). ----
+
+struct EmulatedDevice {
+  decltype(&hone_cpu_set_mode) set_mode = nullptr;
+  decltype(&hone_cpu_register_buffer) register_buffer = nullptr;
+  decltype(&hone_cpu_unregister_buffers) unregister_buffers = nullptr;
+  decltype(&hone_cpu_first_error) first_error = nullptr;
+  decltype(&hone_cpu_fault) fault = nullptr;
+  decltype(&hone_cpu_explain_address) explain_address = nullptr;
+  decltype(&hone_cpu_allocate) allocate = nullptr;
+
+  /// Whether all of it is there; else artefacts run without a device, as plain code.
+  bool Find() {
+    const auto find = [](const char* name, auto& function) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(RTLD_DEFAULT, name));
+      return function != nullptr;
+    };
+    present = find("hone_cpu_set_mode", set_mode) && find("hone_cpu_register_buffer", register_buffer) &&
+              find("hone_cpu_unregister_buffers", unregister_buffers) && find("hone_cpu_first_error", first_error) &&
+              find("hone_cpu_fault", fault) && find("hone_cpu_explain_address", explain_address) &&
+              find("hone_cpu_allocate", allocate);
+    return present;
+  }
+  bool present = false;
+};
+
+/// What C callbacks and signal handlers of this process must reach.
+struct Process {
+  int socket = -1;
+  uint64_t epoch = 0;
+  Workspace workspace;
+  EmulatedDevice device;
+};
+Process* g_process = nullptr;
+
+// ---- Faults. ----
+
+/// Tells the judge what happened, as a courtesy, and ends the process.
+void OnFault(int number, siginfo_t* info, void*) {
+  Answer answer;
+  answer.kind = AnswerKind::kFault;
+  answer.epoch = g_process->epoch;
+  answer.signal = number;
+  answer.address = reinterpret_cast<uint64_t>(info->si_addr);
+  if (number == SIGSYS) {
+    answer.address = 0;
+    answer.system_call = info->si_syscall;
+  }
+  answer.workspace_failed = g_process->workspace.failed();
+  if (g_process->device.present) {
+    const char* why = g_process->device.fault();
+    if (why[0] == 0 && number != SIGSYS) why = g_process->device.explain_address(info->si_addr);
+    std::strncpy(answer.text, why, sizeof answer.text - 1);
+  }
+  Send(g_process->socket, answer);
+  _exit(128 + number);
+}
+
+void CatchFaults() {
+  constexpr size_t kStackBytes = 64 << 10;
+  stack_t stack = {};
+  stack.ss_sp = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  stack.ss_size = kStackBytes;
+  sigaltstack(&stack, nullptr);
+  struct sigaction action = {};
+  action.sa_sigaction = OnFault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+    sigaction(number, &action, nullptr);
+  }
+}
+
+// ---- One runner. ----
+
+int64_t ProcessNs() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+class Runner {
+ public:
+  Runner(int socket, const SystemCallFilters* filters) : socket_(socket), filters_(filters) {}
+
+  int Loop() {
+    Answer hello;
+    hello.kind = AnswerKind::kHello;
+    if (!Send(socket_, hello)) return 1;
+    Command command;
+    std::vector<int> fds;
+    while (Receive(socket_, &command, &fds)) {
+      g_process->epoch = command.epoch;
+      if (!Send(socket_, Obey(command, fds))) return 1;
+    }
+    return 0;
+  }
+
+ private:
+  Answer Obey(const Command& command, const std::vector<int>& fds) {
+    switch (command.kind) {
+      case CommandKind::kMap:
+        return Map(command, fds);
+      case CommandKind::kLoad:
+        return Load(command, fds);
+      case CommandKind::kRun:
+        return Run(command);
+    }
+    return Failed(Begin(AnswerKind::kLoadFailed, command), "unknown command");
+  }
+
+  template <class Item>
+  const Item* InTable(uint64_t offset) const {
+    return reinterpret_cast<const Item*>(table_ + offset);
+  }
+
+  Answer Map(const Command& command, const std::vector<int>& fds) {
+    Answer answer = Begin(AnswerKind::kLoadFailed, command);
+    if (fds.size() != 3) return Failed(answer, "expected 3 descriptors");
+    void* mapped = mmap(nullptr, command.table_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fds[0], 0);
+    if (mapped == MAP_FAILED || !MapRegions(static_cast<const char*>(mapped), fds[1], fds[2])) {
+      return Failed(answer, strerror(errno));
+    }
+    for (const int fd : fds) close(fd);
+    answer.kind = AnswerKind::kLoaded;
+    return answer;
+  }
+
+  Answer Load(const Command& command, const std::vector<int>& fds) {
+    Answer answer = Begin(AnswerKind::kLoadFailed, command);
+    if (fds.size() != 1) return Failed(answer, "expected 1 descriptor");
+    if (filters_ != nullptr && InstallFilter(filters_->loading) != 0) return Failed(answer, "cannot filter system calls");
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", fds[0]);
+    void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    entry_ = library != nullptr ? reinterpret_cast<HoneEntry>(dlsym(library, HONE_ENTRY_SYMBOL)) : nullptr;
+    if (entry_ == nullptr) {
+      const char* why = dlerror();
+      return Failed(answer, why != nullptr ? why : "no entry point");
+    }
+    close(fds[0]);
+    if (filters_ != nullptr && InstallFilter(filters_->running) != 0) return Failed(answer, "cannot filter system calls");
+    answer.kind = AnswerKind::kLoaded;
+    return answer;
+  }
+
+  static Answer Begin(AnswerKind kind, const Command& command) {
+    Answer answer;
+    answer.kind = kind;
+    answer.epoch = command.epoch;
+    return answer;
+  }
+  static Answer Failed(Answer answer, const char* why) {
+    std::snprintf(answer.text, sizeof answer.text, "%s", why);
+    return answer;
+  }
+
+  bool MapRegions(const char* table, int inputs, int outputs) {
+    table_ = table;
+    const auto& header = *InTable<TableHeader>(0);
+    const auto* regions = InTable<TableRegion>(header.regions);
+    for (uint32_t i = 0; i < header.region_count; ++i) {
+      const TableRegion& region = regions[i];
+      void* wanted = reinterpret_cast<void*>(region.address);
+      const int protection = PROT_READ | (region.writable ? PROT_WRITE : 0);
+      void* got = mmap(wanted, region.bytes, protection, MAP_SHARED | MAP_POPULATE | MAP_FIXED_NOREPLACE,
+                       region.writable ? outputs : inputs, static_cast<off_t>(region.offset));
+      if (got != wanted) return false;
+    }
+    return true;
+  }
+
+  Answer Run(const Command& command) {
+    const auto& header = *InTable<TableHeader>(0);
+    const auto* described = InTable<TableTensor>(header.tensors);
+    tensors_.resize(header.tensor_count);
+    for (uint32_t i = 0; i < header.tensor_count; ++i) {
+      static_assert(sizeof(long long) == sizeof(int64_t));
+      tensors_[i] = {nullptr, reinterpret_cast<const long long*>(described[i].shape),
+                     reinterpret_cast<const long long*>(described[i].strides), described[i].ndim, described[i].dtype};
+    }
+    HoneCall call = {};
+    call.tensors = tensors_.data();
+    call.tensor_count = static_cast<int>(header.tensor_count);
+    call.sizes = reinterpret_cast<const long long*>(InTable<int64_t>(header.sizes));
+    call.size_count = static_cast<int>(header.size_count);
+    call.scalars = InTable<double>(header.scalars);
+    call.scalar_count = static_cast<int>(header.scalar_count);
+
+    PrepareDevice(command, header, described);
+    Answer answer = Begin(AnswerKind::kDone, command);
+    const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
+    const int64_t start = ProcessNs();
+    for (uint32_t i = 0; i < command.call_count; ++i, addresses += header.tensor_count) {
+      for (uint32_t t = 0; t < header.tensor_count; ++t) tensors_[t].data = reinterpret_cast<void*>(addresses[t]);
+      answer.code = entry_(&call);
+      g_process->workspace.Reset();
+      if (answer.code != 0) {
+        answer.failed_call = command.first_call + i;
+        break;
+      }
+    }
+    answer.process_ns = ProcessNs() - start;
+    if (answer.code == 0 && device().present) answer.code = device().first_error();  // a launch nobody asked about
+    answer.workspace_failed = g_process->workspace.failed();
+    return answer;
+  }
+
+  static const EmulatedDevice& device() { return g_process->device; }
+
+  /// Tells the emulated device what memory there is: for a checked call the very tensors, so that a fault can be put in
+  /// words, else the mapped regions.
+  void PrepareDevice(const Command& command, const TableHeader& header, const TableTensor* described) {
+    if (!device().present || command.call_count == 0) return;
+    if (command.checked == 0) {
+      if (registered_) return;
+      registered_ = true;
+      for (uint32_t i = 0; i < header.region_count; ++i) {
+        const TableRegion& region = InTable<TableRegion>(header.regions)[i];
+        device().register_buffer(reinterpret_cast<void*>(region.address), region.bytes, static_cast<int>(region.writable));
+      }
+      const HoneCpuMode mode = {HONE_CPU_FORWARD, 0, 0};
+      device().set_mode(&mode);
+      return;
+    }
+    device().unregister_buffers();
+    const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
+    for (uint32_t i = 0; i < header.tensor_count; ++i) {
+      if (described[i].bytes == 0) continue;
+      device().register_buffer(reinterpret_cast<void*>(addresses[i]), static_cast<uint64_t>(described[i].bytes),
+                               described[i].writable);
+    }
+    const HoneCpuMode mode = {static_cast<int>(command.order), command.order_seed, 1};
+    device().set_mode(&mode);
+  }
+
+  const int socket_;
+  const SystemCallFilters* filters_;
+  bool registered_ = false;
+  const char* table_ = nullptr;
+  HoneEntry entry_ = nullptr;
+  std::vector<HoneTensor> tensors_;
+};
+
+void Limit(int resource, uint64_t value) {
+  const rlimit limit = {value, value};
+  setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+}
+
+/// The forked process, to its end.
+[[noreturn]] void BecomeRunner(int socket, int output, const ForkRequest& request, const SystemCallFilters* filters) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  dup2(output, 1);
+  dup2(output, 2);
+  dup2(socket, 3);
+  if (syscall(SYS_close_range, 4u, ~0u, 0u) != 0) {
+    for (int fd = 4; fd < 1024; ++fd) close(fd);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  Limit(RLIMIT_CORE, 0);
+  Limit(RLIMIT_FSIZE, 0);
+  Limit(RLIMIT_NOFILE, 64);
+  if (request.data_limit_bytes > 0) Limit(RLIMIT_DATA, request.data_limit_bytes);
+  if (request.cpu_limit_s > 0) Limit(RLIMIT_CPU, request.cpu_limit_s);
+  Process process;
+  process.socket = 3;
+  process.device.Find();
+  g_process = &process;
+  CatchFaults();
+  _exit(Runner(3, filters).Loop());
+}
+
+// ---- The zygote. ----
+
+class Zygote {
+ public:
+  Zygote(int control, const SystemCallFilters* filters) : control_(control), filters_(filters) {}
+
+  int Loop() {
+    sigset_t child_signal;
+    sigemptyset(&child_signal);
+    sigaddset(&child_signal, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_signal, nullptr);
+    const int ended = signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK);
+    pollfd items[2] = {{control_, POLLIN, 0}, {ended, POLLIN, 0}};
+    while (true) {
+      if (poll(items, 2, -1) < 0 && errno != EINTR) return 1;
+      if (items[1].revents != 0) {
+        signalfd_siginfo dropped;
+        while (read(ended, &dropped, sizeof dropped) > 0) {
+        }
+        ReportEnded();
+      }
+      if (items[0].revents != 0 && !Fork()) return 0;  // the judge is gone
+    }
+  }
+
+ private:
+  bool Fork() {
+    ForkRequest request;
+    std::vector<int> fds;
+    if (!Receive(control_, &request, &fds)) return false;
+    pid_t pid = -1;
+    errno = EINVAL;
+    if (fds.size() == 2) pid = fork();
+    if (pid == 0) BecomeRunner(fds[0], fds[1], request, filters_);
+    if (pid < 0) {
+      RunnerEnded ended;
+      ended.id = request.id;
+      ended.fork_error = errno;
+      Send(control_, ended);
+    } else {
+      runners_.push_back({pid, request.id});
+    }
+    for (const int fd : fds) close(fd);
+    return true;
+  }
+
+  void ReportEnded() {
+    int status = 0;
+    rusage usage;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+      for (size_t i = 0; i < runners_.size(); ++i) {
+        if (runners_[i].pid != pid) continue;
+        RunnerEnded ended;
+        ended.id = runners_[i].id;
+        ended.exited = WIFEXITED(status);
+        ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
+        ended.peak_rss_kb = static_cast<uint64_t>(usage.ru_maxrss);
+        Send(control_, ended);
+        runners_.erase(runners_.begin() + static_cast<std::ptrdiff_t>(i));
+        break;
+      }
+    }
+  }
+
+  struct Entry {
+    pid_t pid;
+    uint32_t id;
+  };
+  const int control_;
+  const SystemCallFilters* filters_;
+  std::vector<Entry> runners_;
+};
+
+int ZygoteMain(int argc, char** argv) {
+  const int control = argc > 1 ? std::atoi(argv[1]) : -1;
+  ZygoteReady ready;
+  SystemCallFilters filters;
+  std::string error;
+  // A runner of the same user could otherwise read this process's memory.
+  if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) error = strerror(errno);
+  if (error.empty()) ready.seccomp = AssembleFilters(&filters, &error);
+  for (int i = 2; i < argc && error.empty(); ++i) {
+    if (std::strcmp(argv[i], "--core") == 0 && i + 1 < argc) {
+      cpu_set_t cores;
+      CPU_ZERO(&cores);
+      CPU_SET(static_cast<size_t>(std::atoi(argv[++i])), &cores);
+      if (sched_setaffinity(0, sizeof cores, &cores) != 0) error = std::string("--core: ") + strerror(errno);
+    } else if (dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      error = dlerror();
+    }
+  }
+  std::snprintf(ready.message, sizeof ready.message, "%s", error.c_str());
+  if (!Send(control, ready) || !error.empty()) return 1;
+  return Zygote(control, &filters).Loop();
+}
+
+}  // namespace
+}  // namespace hone::verifier
+
+extern "C" __attribute__((visibility("default"))) void* hone_workspace(unsigned long long bytes) {
+  hone::verifier::Process& process = *hone::verifier::g_process;
+  return process.workspace.Take(bytes);
+}
+
+int main(int argc, char** argv) { return hone::verifier::ZygoteMain(argc, argv); }

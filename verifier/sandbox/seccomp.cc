@@ -1,0 +1,129 @@
+#include "verifier/sandbox/seccomp.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <memory>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace hone::verifier {
+namespace {
+
+using Context = std::unique_ptr<void, decltype(&seccomp_release)>;
+
+constexpr int kAlwaysAllowed[] = {
+    SCMP_SYS(read),          SCMP_SYS(readv),       SCMP_SYS(write),        SCMP_SYS(writev),
+    SCMP_SYS(close),         SCMP_SYS(fstat),       SCMP_SYS(lseek),        SCMP_SYS(munmap),
+    SCMP_SYS(mremap),        SCMP_SYS(madvise),     SCMP_SYS(brk),          SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigaltstack), SCMP_SYS(exit),         SCMP_SYS(exit_group),
+    SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
+    SCMP_SYS(clock_nanosleep), SCMP_SYS(getpid),    SCMP_SYS(gettid),       SCMP_SYS(getrandom),
+    SCMP_SYS(recvfrom),      SCMP_SYS(recvmsg),     SCMP_SYS(sendto),       SCMP_SYS(sendmsg),
+    SCMP_SYS(futex),         SCMP_SYS(sched_yield), SCMP_SYS(sysinfo),      SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(getcpu),        SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
+};
+
+/// What the loader needs besides.
+constexpr int kAllowedWhileLoading[] = {
+    SCMP_SYS(pread64), SCMP_SYS(newfstatat), SCMP_SYS(statx),      SCMP_SYS(stat),        SCMP_SYS(access),
+    SCMP_SYS(faccessat), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(rt_sigaction), SCMP_SYS(mprotect),
+};
+
+/// Asked in passing by library code (isatty, uname), harmless to refuse.
+constexpr int kRefused[] = {
+    SCMP_SYS(ioctl),  SCMP_SYS(fcntl),   SCMP_SYS(uname),  SCMP_SYS(getuid),    SCMP_SYS(geteuid), SCMP_SYS(getgid),
+    SCMP_SYS(getegid), SCMP_SYS(getppid), SCMP_SYS(getcwd), SCMP_SYS(getrusage), SCMP_SYS(times),
+};
+
+/// Adds rules, keeping the first error.
+class Rules {
+ public:
+  explicit Rules(void* context) : context_(context) {}
+
+  void Add(uint32_t action, int call, std::initializer_list<scmp_arg_cmp> conditions = {}) {
+    const int result = seccomp_rule_add_array(context_, action, call, static_cast<unsigned>(conditions.size()),
+                                              conditions.begin());
+    if (result != 0 && result != -EDOM && error_ == 0) error_ = -result;  // EDOM: no such call on this machine
+  }
+  template <size_t kCount>
+  void AddAll(uint32_t action, const int (&calls)[kCount]) {
+    for (const int call : calls) Add(action, call);
+  }
+  int error() const { return error_; }
+
+ private:
+  void* context_;
+  int error_ = 0;
+};
+
+/// The assembled program, by way of a memory file: the library writes to descriptors only.
+bool Export(void* context, std::vector<sock_filter>* program) {
+  const int fd = memfd_create("filter", MFD_CLOEXEC);
+  if (fd < 0) return false;
+  bool good = seccomp_export_bpf(context, fd) == 0;
+  const off_t bytes = lseek(fd, 0, SEEK_END);
+  good = good && bytes > 0 && bytes % static_cast<off_t>(sizeof(sock_filter)) == 0;
+  if (good) {
+    program->resize(static_cast<size_t>(bytes) / sizeof(sock_filter));
+    good = pread(fd, program->data(), static_cast<size_t>(bytes), 0) == bytes;
+  }
+  close(fd);
+  return good;
+}
+
+bool Assemble(bool loading, std::vector<sock_filter>* program, std::string* error) {
+  Context context(seccomp_init(SCMP_ACT_TRAP), &seccomp_release);
+  if (context == nullptr) {
+    *error = "libseccomp cannot start a filter";
+    return false;
+  }
+  Rules rules(context.get());
+  rules.AddAll(SCMP_ACT_ALLOW, kAlwaysAllowed);
+  rules.AddAll(SCMP_ACT_ERRNO(EPERM), kRefused);
+  const scmp_arg_cmp private_mapping = SCMP_A3(SCMP_CMP_MASKED_EQ, 0x0f, MAP_PRIVATE);
+  const scmp_arg_cmp no_code = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+  if (loading) {
+    rules.AddAll(SCMP_ACT_ALLOW, kAllowedWhileLoading);
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), {private_mapping});
+    constexpr uint64_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
+    // The second filter, and nothing else of seccomp.
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(seccomp), {SCMP_A0(SCMP_CMP_EQ, SECCOMP_SET_MODE_FILTER)});
+  } else {
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), {no_code, private_mapping});
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(mprotect), {no_code});
+    rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(rt_sigaction));
+  }
+  if (rules.error() != 0) {
+    *error = std::string("libseccomp refuses a rule: ") + strerror(rules.error());
+    return false;
+  }
+  if (!Export(context.get(), program)) {
+    *error = "libseccomp cannot export the filter";
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool AssembleFilters(SystemCallFilters* filters, std::string* error) {
+  return Assemble(true, &filters->loading, error) && Assemble(false, &filters->running, error);
+}
+
+int InstallFilter(const std::vector<sock_filter>& filter) {
+  const sock_fprog program = {static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : errno;
+}
+
+std::string SystemCallName(int number) {
+  std::unique_ptr<char, decltype(&free)> name(seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number), &free);
+  return name != nullptr ? name.get() : "system call " + std::to_string(number);
+}
+
+}  // namespace hone::verifier

@@ -1,0 +1,31 @@
+#pragma once
+
+// System-call filters of a candidate's process. Plain C++: the runner, which links nothing of ours, uses it.
+//
+// The process creates no other process and no thread, opens no socket, writes to no file, sets no timer and sends no
+// signal. While an artefact loads it may still open files for reading and map code; afterwards neither. A forbidden call
+// raises SIGSYS, so that the runner can say which one it was; a few that innocent code makes in passing fail with EPERM.
+//
+// Source: seccomp(2), BPF assembled by libseccomp.
+
+#include <linux/filter.h>
+#include <string>
+#include <vector>
+
+namespace hone::verifier {
+
+struct SystemCallFilters {
+  std::vector<sock_filter> loading;  // installed before the artefact is opened
+  std::vector<sock_filter> running;  // added before its first call; filters only ever narrow
+};
+
+/// Assembles both filters once, for many processes to install. False with the reason in `error`.
+bool AssembleFilters(SystemCallFilters* filters, std::string* error);
+
+/// Applies a filter to this process for good; needs PR_SET_NO_NEW_PRIVS. 0 or errno. Async-signal-safe.
+int InstallFilter(const std::vector<sock_filter>& filter);
+
+/// The name of a system call of this machine, or "system call 123".
+std::string SystemCallName(int number);
+
+}  // namespace hone::verifier

@@ -1,0 +1,27 @@
+#pragma once
+
+// From paired samples to a median with its 95 % interval.
+
+#include <vector>
+
+#include "base/protocol.h"
+#include "base/verdict.h"
+
+namespace hone::verifier {
+
+/// The middle value, or the mean of the middle two. 0 for no values.
+double Median(std::vector<double> values);
+
+/// Interval of the ratio baseline / candidate from paired times, at least one pair, all positive.
+///
+/// kMedianOfRatios: median of the paired ratios. From 6 pairs on the interval is that of the sign test, which assumes
+/// nothing about the noise: order statistics [k, n+1-k] with the largest k of P(Bin(n, 1/2) < k) <= 2.5 % (Conover,
+/// Practical Nonparametric Statistics, 3.2). From 2 to 5, where no such k exists, Student's t on the logarithms.
+/// kRatioOfMeans: ratio of the means, with the interval of Student's t on the logarithms' mean (first order).
+/// One pair says nothing about its spread: the interval is half to twice the ratio.
+Estimate Speedup(const std::vector<double>& baseline, const std::vector<double>& candidate, SpeedupStatistic statistic);
+
+/// Half the width of the interval relative to the median.
+double RelativeHalfWidth(const Estimate& estimate);
+
+}  // namespace hone::verifier
