@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAlignment = 16;    // of a tensor that ends at a guard page: what the widest vector load asks for
+constexpr absl::Duration kMapTime = absl::Seconds(30);
 constexpr uint64_t kWatched = 16 << 10;  // bytes around an output that must not change
 
 uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -26,8 +27,7 @@ uint16_t DrawPoison(SecretSeeds& seeds) {
 /// One candidate's check.
 struct Checker::Run {
   const LaneJob& job;
-  absl::Time start;
-  absl::Time deadline;
+  Budget& budget;
   std::unique_ptr<Runner> runner;
   uint16_t poison = 0;
   std::vector<TableRegion> regions;      // [tensors]
@@ -42,7 +42,7 @@ struct Checker::Run {
       const TensorSpec& spec = check.pool->plan().tensors[t];
       placed.push_back({spec.name, addresses[t], static_cast<uint64_t>(spec.Bytes())});
     }
-    Finding finding = ExplainReport(report, device, placed, deadline - start, runner->TakeOutput());
+    Finding finding = ExplainReport(report, device, placed, budget.total(), runner->TakeOutput());
     if (finding.status != VerdictStatus::kCheat && !check.label.empty()) {
       absl::StrAppend(&finding.message, " (", check.label, ")");
     }
@@ -50,8 +50,8 @@ struct Checker::Run {
   }
 };
 
-absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& sets, absl::Time deadline) {
-  Run run{job, absl::Now(), deadline};
+absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& sets, Budget& budget) {
+  Run run{job, budget};
   HONE_ASSIGN_OR_RETURN(run.runner, host_->Start());
   run.poison = DrawPoison(*seeds_);
 
@@ -81,9 +81,11 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
 
   const UniqueFd artefact(open(job.build.checked_artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!artefact) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", job.build.checked_artefact));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, run.runner->Load(artefact.get(), deadline));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, budget.Charge([&](absl::Time deadline) {
+    return run.runner->Load(artefact.get(), deadline);
+  }));
   if (!loaded.ok()) {
-    run.result.finding = ExplainReport(loaded, device_->table(), {}, deadline - run.start, run.runner->TakeOutput());
+    run.result.finding = ExplainReport(loaded, device_->table(), {}, budget.total(), run.runner->TakeOutput());
     return std::move(run.result);
   }
   for (const CheckCase& check : sets.cases) {
@@ -107,9 +109,8 @@ absl::Status Checker::Map(Run& run) {
   HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage_.table().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage_.inputs().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd outputs, stage_.outputs(0).Export(Access::kReadWrite));
-  HONE_ASSIGN_OR_RETURN(
-      const RunnerReport mapped,
-      run.runner->Map(table.get(), stage_.table().bytes(), inputs.get(), outputs.get(), run.deadline));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport mapped, run.runner->Map(table.get(), stage_.table().bytes(), inputs.get(),
+                                                                   outputs.get(), absl::Now() + kMapTime));
   if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
   return absl::OkStatus();
 }
@@ -146,13 +147,17 @@ absl::Status Checker::FillStage(Run& run, const CheckCase& check, int set) {
 absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& check, int set, ThreadOrder order) {
   const auto order_seed = static_cast<uint32_t>(seeds_->Below(uint64_t{1} << 32));
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.runner->RunChecked(order, order_seed, run.deadline));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+    return run.runner->RunChecked(order, order_seed, deadline);
+  }));
   if (!report.ok()) return run.Explain(report, check, device_->table());
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareOutputs(run, check, set));
   if (!finding || run.result.finding || finding->status != VerdictStatus::kIncorrect) return finding;
   // The first mismatch: the same call once more with threads in ascending order tells a race from a plain error.
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport again, run.runner->RunChecked(ThreadOrder::kForward, 0, run.deadline));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport again, run.budget.Charge([&](absl::Time deadline) {
+    return run.runner->RunChecked(ThreadOrder::kForward, 0, deadline);
+  }));
   if (!again.ok()) return finding;
   HONE_ASSIGN_OR_RETURN(const std::optional<Finding> second, CompareOutputs(run, check, set));
   const bool same = second && second->mismatch && second->mismatch->index == finding->mismatch->index &&

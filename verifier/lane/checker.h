@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "verifier/lane/budget.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/findings.h"
 #include "verifier/lane/lane.h"
@@ -30,7 +30,7 @@ class Checker {
   Checker(const Device* device, RunnerHost* host, SecretSeeds* seeds)
       : device_(device), host_(host), seeds_(seeds), stage_(device) {}
 
-  absl::StatusOr<CheckResult> Check(const LaneJob& job, const TaskSets& sets, absl::Time deadline);
+  absl::StatusOr<CheckResult> Check(const LaneJob& job, const TaskSets& sets, Budget& budget);
 
  private:
   struct Run;

@@ -1,6 +1,6 @@
 #include "verifier/lane/lane.h"
 
-#include <cstdlib>
+#include <atomic>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -31,7 +31,7 @@ class DeviceLane : public Lane {
     const std::string programs = ProgramFolder();
     ReferenceWorkerOptions worker;
     worker.python = options.python;
-    worker.script = absl::StrCat(programs, "/../share/hone/reference_worker.py");
+    worker.script = ResourcePath("lane/reference_worker.py");
     worker.cpu_core = options.cpu_core;
     HONE_ASSIGN_OR_RETURN(lane->worker_, ReferenceWorker::Create(std::move(worker)));
 
@@ -52,21 +52,41 @@ class DeviceLane : public Lane {
     return lane;
   }
 
-  absl::StatusOr<Verdict> Judge(const LaneJob& job) override {
+  absl::StatusOr<Verdict> Judge(const LaneJob& job) override { return OrCancelled(JudgeJob(job)); }
+  absl::StatusOr<Signature> Describe(const Task& task) override { return OrCancelled(worker_->Describe(task)); }
+
+  LaneFacts Facts() const override { return {device_->properties().name, host_->sandbox()}; }
+
+  void Interrupt() override {
+    interrupted_ = true;
+    worker_->Interrupt();
+    host_->Interrupt();
+  }
+
+ private:
+  explicit DeviceLane(SecretSeeds seeds) : seeds_(std::move(seeds)) {}
+
+  template <class T>
+  absl::StatusOr<T> OrCancelled(absl::StatusOr<T> result) const {
+    if (interrupted_ && !result.ok()) return absl::CancelledError("the lane was interrupted");
+    return result;
+  }
+
+  absl::StatusOr<Verdict> JudgeJob(const LaneJob& job) {
     if (job.build.status != VerdictStatus::kOk) return absl::InvalidArgumentError("the job's build did not succeed");
     const absl::Time start = absl::Now();
-    const absl::Time deadline = start + absl::Milliseconds(job.protocol.run_timeout_ms);
+    Budget budget(absl::Milliseconds(job.protocol.run_timeout_ms));
     Verdict verdict = Begin(job);
     HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol));
     verdict.seed_id = seeds_.Id();
-    HONE_ASSIGN_OR_RETURN(CheckResult checked, checker_->Check(job, *sets, deadline));
+    HONE_ASSIGN_OR_RETURN(CheckResult checked, checker_->Check(job, *sets, budget));
     const absl::Time timing = absl::Now();
     verdict.seconds.check = absl::ToDoubleSeconds(timing - start);
     int calls = checked.calls;
     int right = checked.right;
     std::optional<Finding> finding = std::move(checked.finding);
     if (!finding && !job.protocol.baselines.empty()) {
-      HONE_ASSIGN_OR_RETURN(TimeResult timed, timer_->Time(job, *sets, deadline));
+      HONE_ASSIGN_OR_RETURN(TimeResult timed, timer_->Time(job, *sets, budget));
       finding = std::move(timed.finding);
       verdict.timings = std::move(timed.timings);
       calls += timed.calls;
@@ -87,11 +107,6 @@ class DeviceLane : public Lane {
     return verdict;
   }
 
-  absl::StatusOr<Signature> Describe(const Task& task) override { return worker_->Describe(task); }
-
- private:
-  explicit DeviceLane(SecretSeeds seeds) : seeds_(std::move(seeds)) {}
-
   Verdict Begin(const LaneJob& job) const {
     Verdict verdict;
     verdict.status = VerdictStatus::kOk;
@@ -105,6 +120,7 @@ class DeviceLane : public Lane {
     return verdict;
   }
 
+  std::atomic<bool> interrupted_ = false;
   // In the order of need: what stands below uses what stands above.
   SecretSeeds seeds_;
   std::unique_ptr<Device> device_;

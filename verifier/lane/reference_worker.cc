@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -128,8 +129,15 @@ absl::StatusOr<std::unique_ptr<ReferenceWorker>> ReferenceWorker::Create(Referen
 
 ReferenceWorker::~ReferenceWorker() = default;
 
+void ReferenceWorker::Interrupt() {
+  interrupted_ = true;
+  if (const pid_t pid = interruptible_; pid > 0) kill(pid, SIGKILL);
+}
+
 absl::Status ReferenceWorker::StartIfGone() {
+  if (interrupted_) return absl::CancelledError("the reference worker was interrupted");
   if (child_ && !child_->Ended()) return absl::OkStatus();
+  interruptible_ = -1;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return ErrnoStatus(errno, "making sockets");
   UniqueFd own(ends[0]);
@@ -145,6 +153,7 @@ absl::Status ReferenceWorker::StartIfGone() {
   spawn.pass_fds = {{theirs.get(), 3}, {2, 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   child_ = std::move(child);
+  interruptible_ = child_->pid();
   socket_ = std::move(own);
   greeted_ = false;
   ++generation_;
@@ -152,6 +161,7 @@ absl::Status ReferenceWorker::StartIfGone() {
 }
 
 absl::Status ReferenceWorker::Lost(const std::string& what) {
+  interruptible_ = -1;
   child_.reset();
   socket_.Reset();
   return absl::UnavailableError(absl::StrCat("the reference worker ", what));

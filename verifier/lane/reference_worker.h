@@ -6,6 +6,7 @@
 // Errors of all calls: kInvalidArgument, the task's module is at fault (message has the line); kUnavailable, the worker
 // died or did not answer in time, and the next call finds a new one without any pools (`generation` counts them).
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,9 @@ class ReferenceWorker {
   absl::StatusOr<int64_t> TimeEager(int64_t pool, absl::Span<const int> sets);
   void Release(int64_t pool);
 
+  /// From another thread: the call that runs fails soon, and so do all later ones.
+  void Interrupt();
+
   /// Changes whenever pools were lost.
   int64_t generation() const { return generation_; }
   pid_t pid() const { return child_ ? child_->pid() : -1; }
@@ -80,6 +84,8 @@ class ReferenceWorker {
   ReferenceWorkerOptions options_;
   std::optional<Child> child_;
   UniqueFd socket_;
+  std::atomic<bool> interrupted_ = false;
+  std::atomic<pid_t> interruptible_ = -1;  // the child, while it is not yet reaped
   bool greeted_ = false;  // the new child's first frame was read
   int64_t generation_ = 0;
 };

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kCalibrations = 9;
 constexpr double kWorkerClockNs = 1'000;  // what reading its clock and returning costs the reference worker
+constexpr absl::Duration kQuietTime = absl::Seconds(30);  // for a runner to obey before it holds an artefact
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 
 uint16_t DrawPoison(SecretSeeds& seeds) {
@@ -43,8 +44,7 @@ struct Timer::Party {
 struct Timer::Session {
   const LaneJob& job;
   TaskSets& sets;
-  absl::Time start;
-  absl::Time deadline;
+  Budget& budget;
   std::vector<Party> parties;  // the candidate first
   uint16_t poison = 0;
   int rounds_staged = 0;
@@ -55,8 +55,8 @@ struct Timer::Session {
   bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
 };
 
-absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, absl::Time deadline) {
-  Session session{job, sets, absl::Now(), deadline};
+absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budget& budget) {
+  Session session{job, sets, budget};
   session.poison = DrawPoison(*seeds_);
   session.parties.emplace_back();
   for (const Baseline baseline : job.protocol.baselines) {
@@ -82,7 +82,7 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, absl:
     HONE_ASSIGN_OR_RETURN(session.result.finding, WarmUp(session));
   }
   const Protocol& protocol = job.protocol;
-  const absl::Time until = absl::Now() + (deadline - absl::Now()) * kShareOfTime;
+  const absl::Time until = absl::Now() + budget.left() * kShareOfTime;
   for (int round = 0; round < protocol.max_rounds && !session.result.finding; ++round) {
     const absl::Time begin = absl::Now();
     HONE_ASSIGN_OR_RETURN(session.result.finding, PlayRound(session, round + 1));
@@ -136,16 +136,16 @@ absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party
   HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage_.table().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage_.inputs().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd outputs, stage_.outputs(party.outputs).Export(Access::kReadWrite));
-  HONE_ASSIGN_OR_RETURN(
-      const RunnerReport mapped,
-      party.runner->Map(table.get(), stage_.table().bytes(), inputs.get(), outputs.get(), session.deadline));
+  const absl::Time soon = absl::Now() + kQuietTime;
+  HONE_ASSIGN_OR_RETURN(const RunnerReport mapped,
+                        party.runner->Map(table.get(), stage_.table().bytes(), inputs.get(), outputs.get(), soon));
   if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
 
   // What a message costs, before a line of the candidate's has run.
   std::vector<double> costs;
   for (int i = 0; i < kCalibrations + 2; ++i) {
     const int64_t before = device_->table().clock_ns(device_->get(), party.runner->pid());
-    HONE_ASSIGN_OR_RETURN(const RunnerReport empty, party.runner->Run(0, session.deadline));
+    HONE_ASSIGN_OR_RETURN(const RunnerReport empty, party.runner->Run(0, soon));
     const int64_t after = device_->table().clock_ns(device_->get(), party.runner->pid());
     if (!empty.ok() || before < 0 || after < 0) return absl::UnavailableError("a runner does not answer");
     if (i >= 2) costs.push_back(static_cast<double>(after - before));
@@ -154,9 +154,11 @@ absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party
 
   const UniqueFd file(open(artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", artefact));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, party.runner->Load(file.get(), session.deadline));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, session.budget.Charge([&](absl::Time deadline) {
+    return party.runner->Load(file.get(), deadline);
+  }));
   if (loaded.ok()) return std::optional<Finding>();
-  return ExplainReport(loaded, device_->table(), {}, session.deadline - session.start, party.runner->TakeOutput());
+  return ExplainReport(loaded, device_->table(), {}, session.budget.total(), party.runner->TakeOutput());
 }
 
 absl::Status Timer::StageRound(Session& session, const Pool& pool) {
@@ -197,11 +199,12 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   }
   const pid_t pid = party.runner->pid();
   const int64_t before = device_->table().clock_ns(device_->get(), pid);
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report,
-                        party.runner->Run(static_cast<uint32_t>(party.calls), session.deadline));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](absl::Time deadline) {
+    return party.runner->Run(static_cast<uint32_t>(party.calls), deadline);
+  }));
   const int64_t after = device_->table().clock_ns(device_->get(), pid);
   if (!report.ok()) {
-    return ExplainReport(report, device_->table(), {}, session.deadline - session.start, party.runner->TakeOutput());
+    return ExplainReport(report, device_->table(), {}, session.budget.total(), party.runner->TakeOutput());
   }
   if (before < 0 || after < 0) return Cheat("forged_answer", "it answered and was gone");
   if (party.clock_after_ns >= 0) party.outside_ns += static_cast<double>(before - party.clock_after_ns);

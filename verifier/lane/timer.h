@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "base/verdict.h"
+#include "verifier/lane/budget.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/findings.h"
 #include "verifier/lane/lane.h"
@@ -36,7 +36,7 @@ class Timer {
 
   /// kInvalidArgument: the task's scalar baseline does not run or is wrong. kUnimplemented: a baseline that this device
   /// does not have.
-  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, absl::Time deadline);
+  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, Budget& budget);
 
  private:
   struct Party;

@@ -242,7 +242,14 @@ RunnerHost::~RunnerHost() {
   control_.Reset();  // the zygote ends by itself; the sandbox with it
 }
 
+void RunnerHost::Interrupt() {
+  interrupted_ = true;
+  if (const pid_t pid = interruptible_; pid > 0) kill(pid, SIGKILL);
+}
+
 absl::Status RunnerHost::StartZygote() {
+  if (interrupted_) return absl::CancelledError("the candidate runners were interrupted");
+  interruptible_ = -1;
   prepared_.clear();
   ended_.clear();
   if (!sandbox_.empty()) return StartZygoteIn(sandbox_);  // what worked once
@@ -277,6 +284,7 @@ absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
         absl::StrCat("the candidate runner: ", std::string(ready.message, strnlen(ready.message, sizeof ready.message))));
   }
   zygote_ = std::move(child);
+  interruptible_ = zygote_->pid();
   control_ = std::move(ends[0]);
   sandbox_ = sandbox;
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 // The judge's end of the candidate runners: starts the zygote in the sandbox, has it fork a runner for each candidate,
 // talks to that runner and kills it. What a runner sends is hearsay (protocol.h).
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -105,6 +106,9 @@ class RunnerHost {
   /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
   absl::StatusOr<std::unique_ptr<Runner>> Start();
 
+  /// From another thread: commands that run fail soon, and so do all later ones.
+  void Interrupt();
+
   /// "bubblewrap" or "none".
   const std::string& sandbox() const { return sandbox_; }
   /// Of the zygote, as this process sees it; for tests of its death.
@@ -123,6 +127,8 @@ class RunnerHost {
 
   RunnerHostOptions options_;
   std::string sandbox_;
+  std::atomic<bool> interrupted_ = false;
+  std::atomic<pid_t> interruptible_ = -1;  // the zygote, while it is not yet reaped
   std::optional<Child> zygote_;
   UniqueFd control_;
   uint32_t next_id_ = 1;
