@@ -1,8 +1,8 @@
 #include "verifier/lane/lane.h"
 
 #include <atomic>
+#include <filesystem>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -28,7 +28,7 @@ class DeviceLane : public Lane {
     std::unique_ptr<DeviceLane> lane(new DeviceLane(std::move(seeds)));
     HONE_ASSIGN_OR_RETURN(lane->device_, Device::Open(options.device));
 
-    const std::string programs = ProgramFolder();
+    const std::filesystem::path prefix = std::filesystem::path(ProgramFolder()).parent_path();
     ReferenceWorkerOptions worker;
     worker.python = options.python;
     worker.script = ResourcePath("lane/reference_worker.py");
@@ -36,11 +36,10 @@ class DeviceLane : public Lane {
     HONE_ASSIGN_OR_RETURN(lane->worker_, ReferenceWorker::Create(std::move(worker)));
 
     RunnerHostOptions host;
-    host.program = absl::StrCat(programs, "/../bin/hone-runner");
+    host.program = (prefix / "bin" / "hone-runner").string();
     host.sandbox = options.sandbox;
     host.cpu_core = options.cpu_core;
-    const std::string runtime = absl::StrCat(programs, "/../lib/libhone_cpu_runtime.so");
-    if (FileExists(runtime)) host.libraries.push_back(runtime);
+    host.libraries = {(prefix / "lib" / "libhone_cpu_runtime.so").string()};
     HONE_ASSIGN_OR_RETURN(lane->host_, RunnerHost::Create(std::move(host)));
 
     lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_,

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::verifier {
 namespace {
@@ -86,19 +87,6 @@ int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
   }
   const bool whole = got == static_cast<ssize_t>(sizeof *message) && (header.msg_flags & MSG_TRUNC) == 0;
   return whole && message->magic == kRunnerMagic ? 1 : -1;
-}
-
-/// A file system of what the runner links and nothing else, all namespaces new, no capabilities.
-std::vector<std::string> SandboxLine(const std::vector<std::string>& visible_files) {
-  std::vector<std::string> line = {"bwrap",     "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop",
-                                   "ALL",       "--clearenv",    "--proc",            "/proc",         "--dev",
-                                   "/dev",      "--tmpfs",       "/tmp",              "--chdir",       "/"};
-  for (const char* folder : {"/lib", "/lib64", "/usr/lib", "/usr/lib64"}) {
-    line.insert(line.end(), {"--ro-bind-try", folder, folder});
-  }
-  line.insert(line.end(), {"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"});
-  for (const std::string& file : visible_files) line.insert(line.end(), {"--ro-bind", file, file});
-  return line;
 }
 
 }  // namespace
@@ -254,30 +242,29 @@ absl::Status RunnerHost::StartZygote() {
   ended_.clear();
   if (!sandbox_.empty()) return StartZygoteIn(sandbox_);  // what worked once
   if (options_.sandbox == "none" || options_.sandbox == "bubblewrap") return StartZygoteIn(options_.sandbox);
-  const absl::Status boxed = StartZygoteIn("bubblewrap");
-  return boxed.ok() ? boxed : StartZygoteIn("none");
+  return StartZygoteIn(SandboxAvailable().ok() ? "bubblewrap" : "none");
 }
 
 absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
   HONE_ASSIGN_OR_RETURN(auto ends, SocketPair());
   SpawnOptions spawn;
-  if (sandbox == "bubblewrap") {
-    std::vector<std::string> visible = options_.libraries;
-    visible.push_back(options_.program);
-    spawn.argv = SandboxLine(visible);
-  }
-  spawn.argv.insert(spawn.argv.end(), {options_.program, "3"});
+  spawn.argv = {options_.program, "3"};
   if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
   spawn.argv.insert(spawn.argv.end(), options_.libraries.begin(), options_.libraries.end());
+  if (sandbox == "bubblewrap") {
+    SandboxSpec box;
+    box.read_only = options_.libraries;
+    box.read_only.push_back(options_.program);
+    spawn.argv = InSandbox(box, spawn.argv);
+  }
   spawn.inherit_environment = false;
   spawn.pass_fds = {{ends[1].get(), 3}, {2, 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   ends[1].Reset();
   ZygoteReady ready;
   if (!AwaitReadable(ends[0].get(), absl::Now() + kZygoteStart) || ReceiveExactly(ends[0].get(), &ready) != 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the candidate runner does not start in sandbox '", sandbox, "'; `bwrap` needs user namespaces or "
-                     "root, and \"none\" does without"));
+    const absl::Status why = sandbox == "bubblewrap" ? SandboxAvailable() : absl::OkStatus();
+    return !why.ok() ? why : absl::UnavailableError("the candidate runners' zygote does not start");
   }
   if (ready.message[0] != 0) {
     return absl::FailedPreconditionError(

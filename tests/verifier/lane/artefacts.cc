@@ -4,19 +4,30 @@
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 
-namespace hone::verifier {
+namespace hone::verifier::test {
 
-Artefacts::Artefacts() : folder_(*TempFolder::Create("lane-test")) {}
+Artefacts::Artefacts() : folder_(TempFolder::Create("lane-test").value()) {
+  store_ = ArtefactStore::Create({folder_.path() + "/store"}).value();
+  builder_ = CreateCpuBuilder({}, store_.get()).value();
+}
 
-BuildResult Artefacts::Compile(const std::string& body, const std::string& globals) {
-  const std::string stem = absl::StrCat(folder_.path(), "/a", count_++);
+BuildResult Artefacts::Build(const std::string& source, const Signature& signature) {
+  BuildRequest request;
+  request.candidate.source = source;
+  request.signature = signature;
+  return builder_->Build(request).value();
+}
+
+BuildResult Artefacts::Hostile(const std::string& body, const std::string& globals) {
+  const std::string stem = absl::StrCat(folder_.path(), "/hostile", count_++);
   const std::string source = absl::StrCat(
-      "#include \"", HONE_SOURCE_DIR, "/verifier/runner/abi.h\"\n",
-      "#define floats(i) (static_cast<float*>(call->tensors[i].data))\n", globals,
+      "#include <cerrno>\n#include <csignal>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <fcntl.h>\n"
+      "#include <sys/mman.h>\n#include <sys/socket.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n",
+      "#include \"", HONE_SOURCE_DIR, "/verifier/runner/abi.h\"\n", globals,
       "\nextern \"C\" int hone_call(const HoneCall* call) {\n", body, "\n}\n");
   HONE_CHECK(WriteFileAtomically(stem + ".cc", source).ok());
   SpawnOptions spawn;
-  spawn.argv = {"g++", "-O2", "-shared", "-fPIC", "-o", stem + ".so", stem + ".cc"};
+  spawn.argv = {"g++", "-O1", "-shared", "-fPIC", "-o", stem + ".so", stem + ".cc"};
   const absl::StatusOr<RunResult> run = Run(spawn, absl::Seconds(60));
   BuildResult result;
   if (!run.ok() || run->exit_code != 0) {
@@ -30,4 +41,4 @@ BuildResult Artefacts::Compile(const std::string& body, const std::string& globa
   return result;
 }
 
-}  // namespace hone::verifier
+}  // namespace hone::verifier::test
