@@ -21,6 +21,7 @@ namespace {
 
 constexpr absl::Duration kZygoteStart = absl::Seconds(20);
 constexpr absl::Duration kProcessEnd = absl::Seconds(10);
+constexpr absl::Duration kDyingTime = absl::Seconds(1);  // between the end of a process's descriptors and its own
 
 absl::StatusOr<std::array<UniqueFd, 2>> SocketPair() {
   int ends[2];
@@ -77,7 +78,12 @@ int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
   do {
     got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
-  if (got == 0 || (got < 0 && errno == ECONNRESET)) return 0;
+  if (got < 0 && errno == ECONNRESET) return 0;
+  if (got == 0) {  // the end, or a message without bytes
+    pollfd item = {socket, POLLRDHUP, 0};
+    poll(&item, 1, 0);
+    return (item.revents & (POLLHUP | POLLRDHUP)) != 0 ? 0 : -1;
+  }
   if (sender != nullptr) {
     for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
       if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_CREDENTIALS) {
@@ -199,6 +205,11 @@ absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Ti
 }
 
 absl::StatusOr<RunnerReport> Runner::End(RunnerReport report) {
+  if (!AwaitReadable(pid_fd_.get(), absl::Now() + kDyingTime)) {
+    report.kind = RunnerReport::Kind::kGarbage;
+    report.text = "it closed its channel and goes on";
+    return report;
+  }
   HONE_ASSIGN_OR_RETURN(const RunnerEnded ended, host_->AwaitEnded(id_, absl::Now() + kProcessEnd));
   report.exited = ended.exited != 0;
   report.status = ended.status;
