@@ -23,6 +23,8 @@ namespace hone::verifier {
 namespace {
 
 constexpr size_t kMaxSourceBytes = 1 << 20;
+constexpr char kRescue[] = "#include <cfloat>\n#include \"hone/relaxed_constexpr.h\"\n";
+constexpr char kBare[] = "";
 constexpr char kTimedFile[] = "artefact.so";
 constexpr char kCheckedFile[] = "checked.so";
 
@@ -81,7 +83,7 @@ class CpuBuilder final : public Builder {
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override {
     const std::string key =
         ContentKey({"cpu", request.candidate.source, request.signature.Declaration(), compiler_->toolchain().identity,
-                    options_.include_cfloat ? "cfloat" : ""});
+                    options_.rescue_flags ? "" : "bare"});
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return Make(request); }));
     return ResultOf(artefact);
   }
@@ -108,7 +110,9 @@ class CpuBuilder final : public Builder {
     if (std::string why = UnusableText(source); !why.empty()) return Reject(VerdictStatus::kParse, std::move(why), result);
     result->rules = CheckSource(CudaSource(source));
     if (!result->rules.empty()) return Forbid(result);
-    const Rewritten timed = RewriteCuda(source);
+    RewriteOptions options;
+    options.relaxed_constexpr = options_.rescue_flags;
+    const Rewritten timed = RewriteCuda(source, options);
     if (!timed.defines_launch) {
       return Reject(VerdictStatus::kParse, absl::StrCat("no definition of `launch`; expected ", request.signature.Declaration()),
                     result);
@@ -120,7 +124,6 @@ class CpuBuilder final : public Builder {
     }
     HONE_RETURN_IF_ERROR(CompileOne(timed.source, false, request, result, contents));
     if (result->status != VerdictStatus::kOk || !timed.has_arrays) return absl::OkStatus();
-    RewriteOptions options;
     options.checked = true;
     HONE_RETURN_IF_ERROR(CompileOne(RewriteCuda(source, options).source, true, request, result, contents));
     result->checked_artefact = kCheckedFile;
@@ -131,7 +134,7 @@ class CpuBuilder final : public Builder {
                           ArtefactContents* contents) {
     const Glue glue = MakeGlue(request.signature);
     const std::string unit =
-        absl::StrCat("#line 1 \"launch\"\n", options_.include_cfloat ? "#include <cfloat>\n" : "", glue.before,
+        absl::StrCat("#line 1 \"launch\"\n", options_.rescue_flags ? kRescue : kBare, glue.before,
                      "#line 1 \"candidate.cu\"\n", rewritten, "\n#line 1 \"glue\"", glue.after);
     HONE_ASSIGN_OR_RETURN(CompileOutput output, compiler_->Compile(unit, checked, request.timeout));
     if (output.timed_out) {

@@ -36,6 +36,18 @@ bool OrdersThreads(absl::string_view name) {
   return StartsWith(name, "atomic") || name == "volatile" || name == "__shared__" || name == "asm" || name == "printf";
 }
 
+// Built-in functions that exist in device code only.
+bool IsDeviceBuiltin(absl::string_view name) {
+  if (Meets(name) || StartsWith(name, "__threadfence") || StartsWith(name, "__ld") || StartsWith(name, "__st")) return true;
+  if (StartsWith(name, "atomic") && name.size() > 6 && name[6] >= 'A' && name[6] <= 'Z') return true;
+  return IsOneOf(name, {"__expf", "__exp10f", "__logf", "__log2f", "__log10f", "__powf", "__sinf", "__cosf", "__tanf",
+                        "__sincosf", "__tanhf", "__fdividef", "__saturatef", "__fadd_rn", "__fsub_rn", "__fmul_rn",
+                        "__fmaf_rn", "__fdiv_rn", "__frcp_rn", "__fsqrt_rn", "__frsqrt_rn", "__popc", "__popcll", "__clz",
+                        "__clzll", "__ffs", "__ffsll", "__brev", "__byte_perm", "__mulhi", "__umulhi", "__mul24",
+                        "__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float", "__float2int_rn",
+                        "__float2int_rz", "__int2float_rn", "clock64"});
+}
+
 class Rewriter {
  public:
   Rewriter(absl::string_view text, const RewriteOptions& options) : source_(text), options_(options) {}
@@ -364,6 +376,16 @@ class Rewriter {
         }
         const std::string name(source_.Text(t));
         if (either.count(name)) continue;
+        const bool defined_here = host_only.count(name) || device_only.count(name);
+        if (on_host && !defined_here && IsDeviceBuiltin(name)) {
+          Error(t, absl::StrCat("calling a __device__ function(\"", name, "\") from a __host__ function(\"", d.name,
+                                "\") is not allowed"));
+        }
+        if (!on_host && !options_.relaxed_constexpr && IsOneOf(name, {"max", "min"}) && t > 1 && source_.Is(t - 1, "::") &&
+            source_.Is(t - 2, "std")) {
+          Error(t, absl::StrCat("calling a constexpr __host__ function(\"", name, "\") from a __global__ function(\"",
+                                d.name, "\") is not allowed"));
+        }
         if (kernels_.count(name) && !launched_.count(t) && !host_only.count(name) && !device_only.count(name)) {
           Error(t, absl::StrCat("a __global__ function call must be configured (", name, "<<<grid, block>>>(...))"));
         }

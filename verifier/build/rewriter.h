@@ -30,6 +30,7 @@ struct Rewritten {
 
 struct RewriteOptions {
   bool checked = false;  // __shared__ variables register themselves, so that each block can start with undefined contents
+  bool relaxed_constexpr = true;  // nvcc's --expt-relaxed-constexpr: device code may call std::max, std::min
 };
 
 Rewritten RewriteCuda(absl::string_view source, const RewriteOptions& options = {});

@@ -23,9 +23,9 @@ struct Report {
 };
 Report* g_report = nullptr;
 
-void OnFault(int number, siginfo_t* info, void*) {
+void OnFault(int number, siginfo_t* info, void* context) {
   const char* why = hone_cpu_fault();
-  if (why[0] == 0) why = hone_cpu_explain_address(info->si_addr);
+  if (why[0] == 0) why = hone_cpu_explain_fault(info->si_addr, context);
   std::strncpy(g_report->fault, why, sizeof g_report->fault - 1);
   signal(number, SIG_DFL);
   raise(number);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "verifier/device/cpu/include/hone/execution.h"
@@ -415,6 +416,18 @@ const char* hone_cpu_explain_address(const void* address) {
   } else {
     snprintf(text, sizeof text, "byte %zu of %s, touched by host code", static_cast<size_t>(byte - region->begin), kind);
   }
+  return text;
+}
+
+const char* hone_cpu_explain_fault(const void* address, const void* context) {
+  static char text[200];
+  const char* place = hone_cpu_explain_address(address);
+  const char* access = "touching";
+#if defined(__x86_64__)
+  const auto* machine = &static_cast<const ucontext_t*>(context)->uc_mcontext;
+  access = (machine->gregs[REG_ERR] & 2) != 0 ? "writing" : "reading";
+#endif
+  snprintf(text, sizeof text, "%s %s", access, place[0] != 0 ? place : "far from any device buffer");
   return text;
 }
 

@@ -38,9 +38,11 @@ unsigned long long hone_cpu_launches(void);
 /// Why the runtime ended the process (a barrier that can never complete, a failed assertion), or "". Safe in a signal
 /// handler.
 const char* hone_cpu_fault(void);
-/// Names what lies at an address that faulted: "12 bytes past the end of device memory of 400 bytes", or "". Safe in a
+/// Names what lies at an address that faulted: "12 bytes past the end of a device buffer of 400 bytes", or "". Safe in a
 /// signal handler.
 const char* hone_cpu_explain_address(const void* address);
+/// The same for a handler's third argument, and whether it was read or written: "writing 12 bytes past the end of ...".
+const char* hone_cpu_explain_fault(const void* address, const void* ucontext);
 
 /// Memory for hone_workspace() of the ABI: the runner's own implementation may be used instead. 256-byte aligned.
 void* hone_cpu_allocate(unsigned long long bytes);

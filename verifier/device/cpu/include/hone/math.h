@@ -26,26 +26,11 @@
 #define CUDART_NAN_F __builtin_nanf("")
 #define CUDART_PI_F 3.141592654f
 
-template <class T> struct hone_integral {};
-template <> struct hone_integral<bool> { typedef double promoted; };
-template <> struct hone_integral<char> { typedef double promoted; };
-template <> struct hone_integral<signed char> { typedef double promoted; };
-template <> struct hone_integral<unsigned char> { typedef double promoted; };
-template <> struct hone_integral<short> { typedef double promoted; };
-template <> struct hone_integral<unsigned short> { typedef double promoted; };
-template <> struct hone_integral<int> { typedef double promoted; };
-template <> struct hone_integral<unsigned> { typedef double promoted; };
-template <> struct hone_integral<long> { typedef double promoted; };
-template <> struct hone_integral<unsigned long> { typedef double promoted; };
-template <> struct hone_integral<long long> { typedef double promoted; };
-template <> struct hone_integral<unsigned long long> { typedef double promoted; };
-
-// C names, then the overloads that C++ adds: float stays float, integers become double.
+// C names, then the overloads that C++ adds: float stays float. Those for integers: relaxed_constexpr.h.
 #define HONE_UNARY(name)                                                                  \
   extern "C" float name##f(float) noexcept;                                               \
   extern "C" double name(double) noexcept;                                                \
-  HONE_INLINE float name(float x) { return name##f(x); }                                  \
-  template <class T> HONE_INLINE typename hone_integral<T>::promoted name(T x) { return name((double)x); }
+  HONE_INLINE float name(float x) { return name##f(x); }
 HONE_UNARY(acos) HONE_UNARY(acosh) HONE_UNARY(asin) HONE_UNARY(asinh) HONE_UNARY(atan) HONE_UNARY(atanh)
 HONE_UNARY(cbrt) HONE_UNARY(ceil) HONE_UNARY(cos) HONE_UNARY(cosh) HONE_UNARY(erf) HONE_UNARY(erfc) HONE_UNARY(exp)
 HONE_UNARY(exp2) HONE_UNARY(expm1) HONE_UNARY(fabs) HONE_UNARY(floor) HONE_UNARY(lgamma) HONE_UNARY(log)
@@ -54,20 +39,22 @@ HONE_UNARY(round) HONE_UNARY(sin) HONE_UNARY(sinh) HONE_UNARY(sqrt) HONE_UNARY(t
 HONE_UNARY(tgamma) HONE_UNARY(trunc)
 #undef HONE_UNARY
 
-#define HONE_BINARY(name)                                                                      \
-  extern "C" float name##f(float, float) noexcept;                                             \
-  extern "C" double name(double, double) noexcept;                                             \
-  HONE_INLINE float name(float x, float y) { return name##f(x, y); }                           \
-  HONE_INLINE double name(float x, double y) { return name((double)x, y); }                    \
-  HONE_INLINE double name(double x, float y) { return name(x, (double)y); }                    \
-  template <class T> HONE_INLINE typename hone_integral<T>::promoted name(T x, float y) { return name((double)x, (double)y); }  \
-  template <class T> HONE_INLINE typename hone_integral<T>::promoted name(T x, double y) { return name((double)x, y); }         \
-  template <class T> HONE_INLINE typename hone_integral<T>::promoted name(float x, T y) { return name((double)x, (double)y); }  \
-  template <class T> HONE_INLINE typename hone_integral<T>::promoted name(double x, T y) { return name(x, (double)y); }         \
-  template <class T, class U> HONE_INLINE typename hone_integral<T>::promoted name(T x, U y) { return name((double)x, (double)y); }
+#define HONE_BINARY(name)                                             \
+  extern "C" float name##f(float, float) noexcept;                    \
+  extern "C" double name(double, double) noexcept;                    \
+  HONE_INLINE float name(float x, float y) { return name##f(x, y); }  \
+  HONE_INLINE double name(float x, double y) { return name((double)x, y); } \
+  HONE_INLINE double name(double x, float y) { return name(x, (double)y); }
 HONE_BINARY(atan2) HONE_BINARY(copysign) HONE_BINARY(fdim) HONE_BINARY(fmod) HONE_BINARY(hypot) HONE_BINARY(nextafter)
 HONE_BINARY(pow) HONE_BINARY(remainder)
 #undef HONE_BINARY
+
+// CUDA itself declares pow for mixed arguments.
+HONE_INLINE double pow(float x, int n) { return pow((double)x, (double)n); }
+HONE_INLINE double pow(double x, int n) { return pow(x, (double)n); }
+HONE_INLINE double pow(int x, float y) { return pow((double)x, (double)y); }
+HONE_INLINE double pow(int x, double y) { return pow((double)x, y); }
+HONE_INLINE double pow(int x, int n) { return pow((double)x, (double)n); }
 
 extern "C" {
 float fmaf(float, float, float) noexcept;
@@ -135,16 +122,6 @@ HONE_INLINE double fmax(float a, double b) { return fmax((double)a, b); }
 HONE_INLINE double fmax(double a, float b) { return fmax(a, (double)b); }
 HONE_INLINE double fmin(float a, double b) { return fmin((double)a, b); }
 HONE_INLINE double fmin(double a, float b) { return fmin(a, (double)b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmax(T a, float b) { return fmax((double)a, (double)b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmax(T a, double b) { return fmax((double)a, b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmax(float a, T b) { return fmax((double)a, (double)b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmax(double a, T b) { return fmax(a, (double)b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmin(T a, float b) { return fmin((double)a, (double)b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmin(T a, double b) { return fmin((double)a, b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmin(float a, T b) { return fmin((double)a, (double)b); }
-template <class T> HONE_INLINE typename hone_integral<T>::promoted fmin(double a, T b) { return fmin(a, (double)b); }
-template <class T, class U> HONE_INLINE typename hone_integral<T>::promoted fmax(T a, U b) { return fmax((double)a, (double)b); }
-template <class T, class U> HONE_INLINE typename hone_integral<T>::promoted fmin(T a, U b) { return fmin((double)a, (double)b); }
 
 // CUDA's overload set, no more: max(1.0f, 1) is ambiguous there too.
 #define HONE_INTEGER_MINMAX(type, a_type, b_type)                                            \
