@@ -168,9 +168,10 @@ absl::Status RemoveTree(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TempFolder> TempFolder::Create(absl::string_view prefix) {
-  const char* base = std::getenv("TMPDIR");
-  std::string path = absl::StrCat(base != nullptr && *base != 0 ? base : "/tmp", "/", prefix, "XXXXXX");
+absl::StatusOr<TempFolder> TempFolder::Create(absl::string_view prefix, absl::string_view parent) {
+  const char* tmpdir = std::getenv("TMPDIR");
+  if (parent.empty()) parent = tmpdir != nullptr && *tmpdir != 0 ? tmpdir : "/tmp";
+  std::string path = absl::StrCat(parent, "/", prefix, "XXXXXX");
   if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("making folder ", path));
   return TempFolder(std::move(path));
 }

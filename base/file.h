@@ -73,10 +73,10 @@ absl::Status MakeFolders(const std::string& path);
 bool FileExists(const std::string& path);
 absl::Status RemoveTree(const std::string& path);
 
-/// A new folder below $TMPDIR (or /tmp), removed with its contents at the end of its life.
+/// A new folder below `parent` ($TMPDIR, or /tmp, when empty), removed with its contents at the end of its life.
 class TempFolder {
  public:
-  static absl::StatusOr<TempFolder> Create(absl::string_view prefix);
+  static absl::StatusOr<TempFolder> Create(absl::string_view prefix, absl::string_view parent = "");
   ~TempFolder();
   TempFolder(TempFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
   TempFolder& operator=(TempFolder&&) noexcept;

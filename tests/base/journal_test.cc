@@ -107,6 +107,11 @@ Group RandomGroup(Random& random, size_t max_tokens = 20) {
   return group;
 }
 
+/// In memory where the system offers that: the syncs of a disk would be most of this test's time.
+TempFolder Folder() { return TempFolder::Create("journal_test", FileExists("/dev/shm") ? "/dev/shm" : "").value(); }
+
+void Put(const std::string& path, const std::string& bytes) { REQUIRE(WriteFileAtomically(path, bytes).ok()); }
+
 struct ReadBack {
   absl::Status status;
   JournalReadResult result;
@@ -195,7 +200,7 @@ TEST_CASE("A record with a wrong field is refused by the field's path", "[base][
 }
 
 TEST_CASE("A journal gives back its groups in order, over several openings", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal.jsonl.zst";
   std::vector<Group> expected = Write(path, 3, 2).groups;
   Random random(3);
@@ -212,7 +217,7 @@ TEST_CASE("A journal gives back its groups in order, over several openings", "[b
 }
 
 TEST_CASE("A journal cut at any byte gives the groups before the cut and can be continued", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/whole";
   const Written written = Write(path, 3, 4);
   const std::string bytes = ReadFile(path).value();
@@ -220,7 +225,7 @@ TEST_CASE("A journal cut at any byte gives the groups before the cut and can be 
   const Group extra = RandomGroup(random);
   const std::string cut_path = folder.path() + "/cut";
   for (size_t length = 0; length <= bytes.size(); ++length) {
-    REQUIRE(WriteFileAtomically(cut_path, bytes.substr(0, length)).ok());
+    Put(cut_path, bytes.substr(0, length));
     const size_t whole = static_cast<size_t>(std::upper_bound(written.ends.begin(), written.ends.end(), length) -
                                              written.ends.begin());  // frames
     const bool on_boundary = whole > 0 && written.ends[whole - 1] == length;
@@ -247,12 +252,12 @@ TEST_CASE("A journal cut at any byte gives the groups before the cut and can be 
 }
 
 TEST_CASE("A tail of zeros, as a power cut leaves it, counts as a cut", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   const Written written = Write(path, 2, 6);
   std::string bytes = ReadFile(path).value();
   std::fill(bytes.begin() + static_cast<ptrdiff_t>(written.ends[1]), bytes.end(), '\0');
-  REQUIRE(WriteFileAtomically(path, bytes).ok());
+  Put(path, bytes);
   const ReadBack back = Read(path);
   REQUIRE(back.status.ok());
   CHECK(back.result.cut);
@@ -262,12 +267,12 @@ TEST_CASE("A tail of zeros, as a power cut leaves it, counts as a cut", "[base][
 }
 
 TEST_CASE("Damage in the middle is an error that leaves the file alone", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   const Written written = Write(path, 3, 7);
   std::string bytes = ReadFile(path).value();
   bytes[written.ends[1]] ^= 0x40;  // the magic number of the second group's frame
-  REQUIRE(WriteFileAtomically(path, bytes).ok());
+  Put(path, bytes);
   const ReadBack back = Read(path);
   CHECK(back.status.code() == absl::StatusCode::kDataLoss);
   CHECK(std::string(back.status.message()).find(absl::StrCat("byte ", written.ends[1])) != std::string::npos);
@@ -277,7 +282,7 @@ TEST_CASE("Damage in the middle is an error that leaves the file alone", "[base]
 }
 
 TEST_CASE("A flipped bit never yields a group that was not written", "[base][journal][fuzz]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   const Written written = Write(path, 4, 8);
   const std::string bytes = ReadFile(path).value();
@@ -288,7 +293,7 @@ TEST_CASE("A flipped bit never yields a group that was not written", "[base][jou
       damaged[random() % damaged.size()] ^= static_cast<char>(1 << (random() % 8));
     }
     if (random() % 4 == 0) damaged.erase(random() % damaged.size(), random() % 50);
-    REQUIRE(WriteFileAtomically(path, damaged).ok());
+    Put(path, damaged);
     const ReadBack back = Read(path);
     INFO("seed 9, round " << round << ": " << back.status);
     for (const Group& group : back.groups) {
@@ -324,29 +329,29 @@ TEST_CASE("A deeply nested record is refused without overflowing the stack", "[b
 }
 
 TEST_CASE("A journal of a newer schema is refused", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal.jsonl";
-  REQUIRE(WriteFileAtomically(path, "{\"hone_journal\":2}\n{\"id\":\"g\"}\n").ok());
+  Put(path, "{\"hone_journal\":2}\n{\"id\":\"g\"}\n");
   const ReadBack back = Read(path);
   CHECK(back.status.code() == absl::StatusCode::kInvalidArgument);
   CHECK(back.status.message() == path + ": journal schema 2; this version reads schemas 1 to 1");
 }
 
 TEST_CASE("Plain JSON Lines read like a journal, a cut last line is dropped", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal.jsonl";
   Random random(12);
   const std::vector<Group> groups = {RandomGroup(random), RandomGroup(random)};
   const std::string first = GroupToJson(groups[0]) + "\n";
   const std::string text = first + "\n" + GroupToJson(groups[1]);
 
-  REQUIRE(WriteFileAtomically(path, text).ok());
+  Put(path, text);
   ReadBack back = Read(path);
   REQUIRE(back.status.ok());
   CHECK(back.groups == groups);
   CHECK_FALSE(back.result.cut);
 
-  REQUIRE(WriteFileAtomically(path, text.substr(0, text.size() - 1)).ok());
+  Put(path, text.substr(0, text.size() - 1));
   back = Read(path);
   REQUIRE(back.status.ok());
   CHECK(back.groups == std::vector<Group>{groups[0]});
@@ -355,7 +360,7 @@ TEST_CASE("Plain JSON Lines read like a journal, a cut last line is dropped", "[
 }
 
 TEST_CASE("Lines compressed as one frame by another program read too", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal.jsonl.zst";
   Random random(13);
   std::vector<Group> groups;
@@ -366,17 +371,17 @@ TEST_CASE("Lines compressed as one frame by another program read too", "[base][j
   }
   std::string frame(ZSTD_compressBound(text.size()), '\0');
   frame.resize(ZSTD_compress(frame.data(), frame.size(), text.data(), text.size(), 1));
-  REQUIRE(WriteFileAtomically(path, frame).ok());
+  Put(path, frame);
   const ReadBack back = Read(path);
   REQUIRE(back.status.ok());
   CHECK(back.groups == groups);
 }
 
 TEST_CASE("Files that are no journal are refused and left untouched", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/notes.txt";
   for (const std::string& text : {std::string("dear diary\nnothing\n"), std::string("[1,2]\n"), std::string("x")}) {
-    REQUIRE(WriteFileAtomically(path, text).ok());
+    Put(path, text);
     CHECK(Read(path).status.code() == absl::StatusCode::kInvalidArgument);
     CHECK(JournalWriter::Open(path).status().code() == absl::StatusCode::kInvalidArgument);
     CHECK(ReadFile(path).value() == text);
@@ -385,14 +390,14 @@ TEST_CASE("Files that are no journal are refused and left untouched", "[base][jo
 }
 
 TEST_CASE("A wrong record in the middle names its group and field", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal.jsonl";
-  REQUIRE(WriteFileAtomically(path, "{\"hone_journal\":1}\n{\"id\":\"a\"}\n{\"id\":1}\n").ok());
+  Put(path, "{\"hone_journal\":1}\n{\"id\":\"a\"}\n{\"id\":1}\n");
   CHECK(Read(path).status.message() == path + ": group 2: id: expected a string");
 }
 
 TEST_CASE("A second writer is refused while the first has the journal open", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   auto first = JournalWriter::Open(path).value();
   CHECK(JournalWriter::Open(path).status().code() == absl::StatusCode::kFailedPrecondition);
@@ -401,7 +406,7 @@ TEST_CASE("A second writer is refused while the first has the journal open", "[b
 }
 
 TEST_CASE("The visitor's own error stops the reading and comes back", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   Write(path, 3, 14);
   int visits = 0;
@@ -432,7 +437,7 @@ class FileSizeLimit {
 
 TEST_CASE("An append that finds the disk full leaves the journal readable, and a later one succeeds",
           "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   Random random(15);
   const Group first = RandomGroup(random), second = RandomGroup(random);
@@ -472,7 +477,7 @@ TEST_CASE("A journal on a file system without space stays readable", "[base][jou
 }
 
 TEST_CASE("A writer killed at any moment loses nothing that it had appended", "[base][journal]") {
-  const TempFolder folder = TempFolder::Create("journal_test").value();
+  const TempFolder folder = Folder();
   const std::string path = folder.path() + "/journal";
   auto* const acknowledged = static_cast<volatile int64_t*>(
       mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
