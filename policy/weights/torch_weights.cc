@@ -1,12 +1,11 @@
 #include "policy/weights/torch_weights.h"
 
-#include <torch/torch.h>
-
 #include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cmake/torch_pch.h"
 #include "policy/weights/safetensors.h"
 
 namespace hone::policy {
@@ -37,13 +36,13 @@ std::optional<DType> FromTorch(at::ScalarType type) {
 }
 
 at::Tensor CopyToTensor(const TensorView& view) {
-  at::Tensor tensor = torch::empty(view.shape, torch::dtype(ToTorch(view.dtype)));
+  at::Tensor tensor = at::empty(view.shape, ToTorch(view.dtype));
   if (!view.bytes.empty()) std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
   return tensor;
 }
 
 at::Tensor BorrowAsTensor(const TensorView& view) {
-  return torch::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, torch::dtype(ToTorch(view.dtype)));
+  return at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(ToTorch(view.dtype)));
 }
 
 absl::StatusOr<TensorView> ViewTensor(const std::string& name, const at::Tensor& tensor) {

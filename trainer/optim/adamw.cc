@@ -81,6 +81,8 @@ absl::Status AdamW::Step(double learning_rate) {
       at::_fused_adamw_(group.values, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate,
                         options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
                         /*maximize=*/false);
+      // The fused operator leaves version counters alone; the model's packed copies are keyed by them.
+      for (const at::Tensor& value : group.values) value.unsafeGetTensorImpl()->bump_version();
     }
     return true;
   }).status();

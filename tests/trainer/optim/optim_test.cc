@@ -1,0 +1,56 @@
+#include "tests/support/catch_torch.h"
+
+#include <cmath>
+#include <limits>
+
+#include "trainer/optim/adamw.h"
+#include "trainer/optim/schedule.h"
+
+namespace hone::trainer {
+namespace {
+
+using Catch::Matchers::WithinAbs;
+
+TEST_CASE("AdamW follows the published update in fp64, with decay on matrices only", "[trainer][optim]") {
+  std::vector<policy::Leaf> leaves{{"matrix", at::full({2, 3}, 0.5).requires_grad_(true), true},
+                                   {"norm", at::full({4}, 0.5).requires_grad_(true), false}};
+  const AdamWOptions options{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
+  const auto adamw = AdamW::Create(options, leaves).value();
+  double m = 0, v = 0, matrix = 0.5, norm = 0.5;
+  for (int t = 1; t <= 5; ++t) {
+    const double g = 0.3 * t - 1, rate = 0.01 * t;
+    adamw->ZeroGradients();
+    for (policy::Leaf& leaf : leaves) leaf.value.mutable_grad().fill_(g);
+    REQUIRE(adamw->Step(rate).ok());
+    m = 0.9 * m + 0.1 * g;
+    v = 0.95 * v + 0.05 * g * g;
+    const double move = rate * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.95, t))) + 1e-8);
+    matrix = matrix * (1 - rate * 0.1) - move;
+    norm -= move;
+  }
+  CHECK_THAT(leaves[0].value[1][2].item<double>(), WithinAbs(matrix, 1e-6));
+  CHECK_THAT(leaves[1].value[3].item<double>(), WithinAbs(norm, 1e-6));
+}
+
+TEST_CASE("The gradient norm spans all leaves", "[trainer][optim]") {
+  std::vector<policy::Leaf> leaves{{"a", at::zeros({3}).requires_grad_(true), true}, {"b", at::zeros({1}).requires_grad_(true), true}};
+  const auto adamw = AdamW::Create({}, leaves).value();
+  leaves[0].value.mutable_grad().fill_(2);
+  leaves[1].value.mutable_grad().fill_(2);
+  CHECK(adamw->GradientNorm() == 4);
+  adamw->ScaleGradients(0.25);
+  CHECK(adamw->GradientNorm() == 1);
+}
+
+TEST_CASE("The schedule warms up linearly and ends at its floor", "[trainer][optim]") {
+  const Schedule s{Schedule::Shape::kCosine, 1.0, 0.1, 4, 24};
+  CHECK(LearningRate(s, 0) == 0.25);
+  CHECK(LearningRate(s, 3) == 1.0);
+  CHECK(LearningRate(s, 4) == 1.0);
+  CHECK_THAT(LearningRate(s, 14), WithinAbs(0.55, 1e-12));  // half way
+  CHECK_THAT(LearningRate(s, 24), WithinAbs(0.1, 1e-12));
+  CHECK_THAT(LearningRate(s, 1000), WithinAbs(0.1, 1e-12));
+}
+
+}  // namespace
+}  // namespace hone::trainer

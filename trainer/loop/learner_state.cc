@@ -1,0 +1,50 @@
+#include "trainer/loop/learner_state.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "policy/model/torch_status.h"
+
+namespace hone::trainer {
+namespace {
+
+constexpr char kModel[] = "model/", kOptimizer[] = "optimizer/", kGenerator[] = "rng/torch_cpu";
+
+at::Generator TorchGenerator() { return at::globalContext().defaultGenerator(at::kCPU); }
+
+}  // namespace
+
+void AddLearnerState(Learner& learner, CheckpointData& data) {
+  data.step = learner.step();
+  for (const policy::NamedTensor& named : learner.decoder().parameters().named()) {
+    data.tensors.emplace_back(absl::StrCat(kModel, named.name), named.tensor);
+  }
+  for (const auto& [name, tensor] : learner.optimizer().State()) data.tensors.emplace_back(absl::StrCat(kOptimizer, name), tensor);
+  at::Generator generator = TorchGenerator();
+  data.tensors.emplace_back(kGenerator, generator.get_state());
+  for (const auto& [name, value] : learner.Counters()) data.counters[name] = value;
+}
+
+absl::Status RestoreLearnerState(const CheckpointData& data, Learner& learner) {
+  std::vector<policy::NamedTensor> weights;
+  std::vector<std::pair<std::string, at::Tensor>> optimizer;
+  at::Tensor generator_state;
+  for (const auto& [name, tensor] : data.tensors) {
+    if (absl::StartsWith(name, kModel)) weights.push_back({name.substr(sizeof(kModel) - 1), tensor});
+    if (absl::StartsWith(name, kOptimizer)) optimizer.emplace_back(name.substr(sizeof(kOptimizer) - 1), tensor);
+    if (name == kGenerator) generator_state = tensor;
+  }
+  const auto steps = data.counters.find("learner/optimizer_steps");
+  if (steps == data.counters.end()) return absl::InvalidArgumentError("checkpoint counter learner/optimizer_steps is missing");
+  if (!generator_state.defined()) return absl::InvalidArgumentError(absl::StrCat("checkpoint tensor ", kGenerator, " is missing"));
+  HONE_RETURN_IF_ERROR(learner.decoder().parameters().Load(weights));
+  HONE_RETURN_IF_ERROR(learner.optimizer().Restore(optimizer, steps->second));
+  HONE_RETURN_IF_ERROR(learner.RestoreCounters(data.counters));
+  return policy::CatchTorch("generator state", [&] {
+    at::Generator generator = TorchGenerator();
+    generator.set_state(generator_state);
+    return true;
+  }).status();
+}
+
+}  // namespace hone::trainer
