@@ -2,6 +2,7 @@
 
 // Small decoders for tests.
 
+#include "cmake/torch_pch.h"
 #include "policy/model/decoder.h"
 
 namespace hone::testing {
@@ -22,6 +23,7 @@ inline policy::ModelConfig TinyConfig() {
 
 inline std::unique_ptr<policy::Decoder> MakeDecoder(const policy::ModelConfig& config, uint64_t seed = 7,
                                                     at::ScalarType dtype = at::kFloat) {
+  at::set_num_threads(1);  // threads cost more than they give at this size
   std::unique_ptr<policy::Decoder> decoder = policy::Decoder::Create(config, {at::kCPU, dtype}).value();
   decoder->parameters().Initialize(seed);
   return decoder;
