@@ -56,18 +56,4 @@ PackedBatch Pack(const std::vector<TrainSequence>& sequences, const std::vector<
   return batch;
 }
 
-std::vector<float> GatherLossTokens(const std::vector<TrainSequence>& sequences, const PackedBatch& batch,
-                                    const std::vector<float>& (*array_of)(const TrainSequence&)) {
-  std::vector<float> out;
-  out.reserve(batch.loss_tokens());
-  for (size_t index : batch.sequences) {
-    const TrainSequence& s = sequences[index];
-    const std::vector<float>& values = array_of(s);
-    for (int64_t t = 1; t < s.length(); ++t) {
-      if (s.loss_mask[t] != 0) out.push_back(values[t]);
-    }
-  }
-  return out;
-}
-
 }  // namespace hone::trainer

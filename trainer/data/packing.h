@@ -31,8 +31,4 @@ struct PackedBatch {
 /// Sequences must have passed Validate.
 PackedBatch Pack(const std::vector<TrainSequence>& sequences, const std::vector<size_t>& which);
 
-/// One number a loss token, [loss tokens] fp32 in the order of `batch`, from the arrays [ids] that `array_of` returns.
-std::vector<float> GatherLossTokens(const std::vector<TrainSequence>& sequences, const PackedBatch& batch,
-                                    const std::vector<float>& (*array_of)(const TrainSequence&));
-
 }  // namespace hone::trainer

@@ -41,6 +41,9 @@ absl::Status Validate(const TrainSequence& s, size_t index, bool needs_rollout) 
   if (!s.token_weights.empty() && wrong(s.token_weights.size())) {
     return bad("token_weights has ", s.token_weights.size(), " entries for ", s.ids.size(), " ids");
   }
+  if (!s.kernel_tokens.empty() && wrong(s.kernel_tokens.size())) {
+    return bad("kernel_tokens has ", s.kernel_tokens.size(), " entries for ", s.ids.size(), " ids");
+  }
   if (!s.reference_log_probs.empty() && wrong(s.reference_log_probs.size())) {
     return bad("reference_log_probs has ", s.reference_log_probs.size(), " entries for ", s.ids.size(), " ids");
   }

@@ -18,8 +18,10 @@ struct TrainSequence {
   std::vector<int32_t> ids;
   std::vector<uint8_t> loss_mask;  // [ids] 1: trained on; entry 0 is 0 (nothing predicts the first token)
 
-  /// SFT: what the token's loss counts, on top of the mask (empty: 1). CuSeT's kernel regions go here.
+  /// SFT: what the token's loss counts, on top of the mask (empty: 1).
   std::vector<float> token_weights;  // [ids] or empty
+  /// SFT: 1 where the token lies in a kernel's body or a launch's configuration (CuSeT); empty: nowhere.
+  std::vector<uint8_t> kernel_tokens;  // [ids] or empty
 
   /// RL; empty and 0 for SFT.
   std::vector<float> rollout_log_probs;    // [ids] of the distribution really sampled; read where loss_mask is 1

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <span>
 
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
@@ -11,36 +12,50 @@
 namespace hone::trainer {
 namespace {
 
-// Weight of each loss token over the number of loss tokens of the whole step.
-at::Tensor Coefficients(const std::vector<TrainSequence>& sequences, const PackedBatch& batch, double loss_tokens) {
+// What each loss token counts, by how sure the model is of it now, over the step's denominator.
+at::Tensor Coefficients(const std::vector<TrainSequence>& sequences, const PackedBatch& batch, const at::Tensor& log_probs,
+                        const SftWeightOptions& options, double denominator) {
+  const at::Tensor probabilities = log_probs.detach().exp().to(at::kCPU).contiguous();
+  std::span<const float> p(probabilities.const_data_ptr<float>(), probabilities.numel());
   std::vector<float> out;
-  out.reserve(batch.loss_tokens());
-  for (size_t index : batch.sequences) {
-    const TrainSequence& s = sequences[index];
+  out.reserve(p.size());
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const TrainSequence& s = sequences[batch.sequences[i]];
+    std::vector<uint8_t> kernel;
+    for (int64_t t = 1; t < s.length() && !s.kernel_tokens.empty(); ++t) {
+      if (s.loss_mask[t] != 0) kernel.push_back(s.kernel_tokens[t]);
+    }
+    const int64_t begin = batch.loss_offsets[i];
+    const std::vector<float> weights = SftWeights(p.subspan(begin, batch.loss_offsets[i + 1] - begin), kernel, options);
+    size_t next = 0;
     for (int64_t t = 1; t < s.length(); ++t) {
-      if (s.loss_mask[t] != 0) out.push_back(static_cast<float>((s.token_weights.empty() ? 1.0 : s.token_weights[t]) / loss_tokens));
+      if (s.loss_mask[t] == 0) continue;
+      const double own = s.token_weights.empty() ? 1.0 : s.token_weights[t];
+      out.push_back(static_cast<float>(own * weights[next++] / denominator));
     }
   }
-  return at::tensor(out, at::kFloat);
+  return at::tensor(out, at::kFloat).to(log_probs.device());
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SftTrainer>> SftTrainer::Create(const SftOptions& options, policy::Decoder& decoder) {
+  HONE_RETURN_IF_ERROR(Validate(options.weights));
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<Learner> learner, Learner::Create(options.learner, decoder));
-  return std::unique_ptr<SftTrainer>(new SftTrainer(std::move(learner)));
+  return std::unique_ptr<SftTrainer>(new SftTrainer(options, std::move(learner)));
 }
 
 absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& sequences) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<int64_t> lengths;
-  double tokens = 0, loss_tokens = 0, entropy = 0;
+  double tokens = 0, loss_tokens = 0, entropy = 0, nll = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
     HONE_RETURN_IF_ERROR(Validate(sequences[i], i, /*needs_rollout=*/false));
     lengths.push_back(sequences[i].length());
     tokens += static_cast<double>(sequences[i].length());
     loss_tokens += static_cast<double>(sequences[i].LossTokens());
   }
+  const double denominator = options_.weights.objective == SftObjective::kCuset ? static_cast<double>(sequences.size()) : loss_tokens;
   std::vector<std::vector<size_t>> plan;
   if (loss_tokens > 0) plan = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
   policy::Decoder& decoder = learner_->decoder();
@@ -51,11 +66,14 @@ absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& s
     HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows,
                           decoder.TargetLogProbs(hidden.index_select(0, batch.loss_rows), batch.targets, 1.0));
     entropy += rows.entropy.detach().sum().item<double>();
-    return WeightedNegativeLogLikelihood(rows.log_probs, Coefficients(sequences, batch, loss_tokens));
+    nll -= rows.log_probs.detach().sum().item<double>();
+    return WeightedNegativeLogLikelihood(rows.log_probs,
+                                         Coefficients(sequences, batch, rows.log_probs, options_.weights, denominator));
   }));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return StepMetrics{{"loss", outcome.loss},
-                     {"perplexity", std::exp(outcome.loss)},
+                     {"nll", loss_tokens > 0 ? nll / loss_tokens : 0},
+                     {"perplexity", loss_tokens > 0 ? std::exp(nll / loss_tokens) : 1},
                      {"entropy", loss_tokens > 0 ? entropy / loss_tokens : 0},
                      {"gradient_norm", outcome.gradient_norm},
                      {"learning_rate", outcome.learning_rate},

@@ -32,6 +32,10 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
   int64_t total = 0;
   for (const policy::Leaf& leaf : leaves) {
     if (!leaf.value.requires_grad()) continue;
+    if (leaf.value.scalar_type() != at::kFloat) {
+      return absl::UnimplementedError(absl::StrCat("adamw: weight ", leaf.name, " is ", c10::toString(leaf.value.scalar_type()),
+                                                   "; only fp32 weights can be trained"));
+    }
     trained.push_back(leaf);
     total += Padded(leaf.value.numel());
   }

@@ -25,7 +25,8 @@ struct AdamWOptions {
 /// Owns the gradients too: one flat buffer that the leaves' .grad are views of. Not thread-safe.
 class AdamW {
  public:
-  /// `leaves` are shared with the model. kInvalidArgument: an option out of range, or no leaf requires grad.
+  /// `leaves` are shared with the model. kInvalidArgument: an option out of range, or no leaf
+  /// requires grad. kUnimplemented: a trained leaf that is not fp32 (masters for half precisions are not there yet).
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves);
 
   void ZeroGradients();

@@ -172,6 +172,35 @@ TEST_CASE("On samples of its own weights the ratio is exactly 1", "[trainer][loo
   CHECK(second.at("staleness_max") == 1);
 }
 
+TEST_CASE("CuSeT's loss is its weights times the negative log-likelihood over the sequences, however it is cut", "[trainer][loop]") {
+  std::vector<TrainSequence> sequences = RandomSequences(5, 8);
+  for (TrainSequence& s : sequences) {
+    s.kernel_tokens.assign(s.ids.size(), 0);
+    s.kernel_tokens.back() = 1;
+  }
+  const SftWeightOptions weights{.objective = SftObjective::kCuset, .tau = 0.03, .window = 4};
+  const auto decoder = MakeDecoder(TinyConfig());
+  const auto scores = ScoreSequences(*decoder, sequences, 1.0, 1000).value();
+  double wanted = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const TrainSequence& s = sequences[i];
+    std::vector<float> p, log_p;
+    std::vector<uint8_t> kernel;
+    for (size_t t = 0; t < s.ids.size(); ++t) {
+      if (s.loss_mask[t] == 0) continue;
+      p.push_back(std::exp(scores[i][t]));
+      log_p.push_back(scores[i][t]);
+      kernel.push_back(s.kernel_tokens[t]);
+    }
+    const std::vector<float> w = CusetWeights(p, kernel, weights);
+    for (size_t t = 0; t < p.size(); ++t) wanted -= w[t] * log_p[t] / 5;
+  }
+  for (int64_t tokens : {100000, 24}) {
+    const auto trainer = SftTrainer::Create({Rate(0, tokens), weights}, *decoder).value();
+    CHECK_THAT(trainer->Step(sequences).value().at("loss"), WithinAbs(wanted, 1e-4 * wanted));
+  }
+}
+
 // Prompt: four digits and a mark. Answer: the digits reversed and the end.
 constexpr int32_t kMark = 10, kEnd = 11;
 

@@ -32,6 +32,11 @@ TEST_CASE("AdamW follows the published update in fp64, with decay on matrices on
   CHECK_THAT(leaves[1].value[3].item<double>(), WithinAbs(norm, 1e-6));
 }
 
+TEST_CASE("Half-precision weights are refused by name, not trained wrongly", "[trainer][optim]") {
+  const std::vector<policy::Leaf> leaves{{"w", at::zeros({2}, at::kBFloat16).requires_grad_(true), true}};
+  CHECK(AdamW::Create({}, leaves).status().message() == "adamw: weight w is BFloat16; only fp32 weights can be trained");
+}
+
 TEST_CASE("The gradient norm spans all leaves", "[trainer][optim]") {
   std::vector<policy::Leaf> leaves{{"a", at::zeros({3}).requires_grad_(true), true}, {"b", at::zeros({1}).requires_grad_(true), true}};
   const auto adamw = AdamW::Create({}, leaves).value();
