@@ -13,6 +13,9 @@ int main(int argc, char** argv) {
   hone::cli::AddTasks(app, action);
   hone::cli::AddVerifier(app, action);
   hone::cli::AddVerify(app, action);
+#ifdef HONE_WITH_TORCH
+  hone::cli::AddQuickstart(app, action);
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

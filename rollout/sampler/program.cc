@@ -327,6 +327,38 @@ std::string Key(const Program& program) {
   return absl::StrJoin(parts, "-");
 }
 
+namespace {
+
+std::optional<Line> LineOfKey(absl::string_view part) {
+  for (size_t op = 0; op < Operations().size(); ++op) {
+    const Operation& operation = Operations()[op];
+    if (!operation.binary && part == operation.key) return Line{static_cast<int>(op), -1};
+    for (size_t input = 0; operation.binary && input < kInputNames.size(); ++input) {
+      if (part == absl::StrCat(operation.key, "_", kInputNames[input])) return Line{static_cast<int>(op), static_cast<int>(input)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Program> ParseKey(absl::string_view key) {
+  std::vector<std::string> parts = absl::StrSplit(key, '-');
+  if (parts.size() < 2) return std::nullopt;
+  const std::optional<Tail> tail = ParseIn(kTailNames, parts.back());
+  if (!tail) return std::nullopt;
+  Program program;
+  program.tail = *tail;
+  parts.pop_back();
+  if (parts == std::vector<std::string>{"x"}) return program;
+  for (const std::string& part : parts) {
+    const std::optional<Line> line = LineOfKey(part);
+    if (!line) return std::nullopt;
+    program.lines.push_back(*line);
+  }
+  return Key(program) == key ? std::optional<Program>(program) : std::nullopt;
+}
+
 std::string ProgramText(const Program& program) {
   std::string text;
   if (program.lines.empty()) text = "t = x\n";

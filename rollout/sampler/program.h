@@ -63,6 +63,8 @@ Program DrawProgram(SplitMix& random);
 
 /// Unique for a program and readable: "mul_y-sigmoid-row_sum". Task ids are these.
 std::string Key(const Program& program);
+/// The program that Key wrote; nothing for any other text.
+std::optional<Program> ParseKey(absl::string_view key);
 
 /// The lines, each ended by a newline.
 std::string ProgramText(const Program& program);

@@ -112,7 +112,7 @@ absl::StatusOr<LaneReply> Greeting(const absl::StatusOr<std::unique_ptr<Lane>>& 
 
 absl::StatusOr<std::unique_ptr<Lane>> CreateLane(const LaneOptions& options) {
   if (options.device == kNoopDevice) return MakeNoopLane();
-  return absl::UnimplementedError("only the no-op lane so far");
+  return Lane::Create(options);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@
 #include "verifier/service/lane_process.h"
 #include "verifier/service/metrics.h"
 #include "verifier/service/noop_lane.h"
+#include "verifier/build/cpu_builder.h"
+#include "verifier/cache/artefact_store.h"
 #include "verifier/queue/sqlite_queue.h"
 
 namespace hone::verifier {
@@ -83,9 +85,11 @@ std::string BoundAddress(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:") ? address : absl::StrCat(address.substr(0, colon + 1), port);
 }
 
-absl::StatusOr<std::unique_ptr<Builder>> MakeBuilder(const ServerConfig& config) {
+absl::StatusOr<std::unique_ptr<Builder>> MakeBuilder(const ServerConfig& config, ArtefactStore* artefacts) {
   if (config.devices.front() == kNoopDevice) return MakeNoopBuilder();
-  return absl::UnimplementedError("only the no-op device so far");
+  CpuBuilderOptions options;
+  options.sandbox = config.sandbox;
+  return CreateCpuBuilder(options, artefacts);
 }
 
 std::vector<LaneSpec> LaneSpecs(const ServerConfig& config) {
@@ -108,6 +112,7 @@ std::vector<LaneSpec> LaneSpecs(const ServerConfig& config) {
 struct Server::State {
   std::unique_ptr<Queue> queue;
   std::unique_ptr<ResultCache> cache;
+  std::unique_ptr<ArtefactStore> artefacts;
   std::unique_ptr<Builder> builder;
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
@@ -132,6 +137,10 @@ absl::Status Server::State::OpenStores(const ServerConfig& config) {
   cache_options.version = HONE_VERSION;
   cache_options.limit_bytes = config.cache_limit_mb << 20;
   HONE_ASSIGN_OR_RETURN(cache, ResultCache::Open(cache_options));
+  ArtefactStoreOptions artefact_options;
+  artefact_options.folder = config.folder + "/artefacts";
+  artefact_options.limit_bytes = config.artefact_limit_mb << 20;
+  HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(artefact_options));
   return absl::OkStatus();
 }
 
@@ -162,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   HONE_RETURN_IF_ERROR(CheckAddresses(config));
   auto state = std::make_unique<State>();
   HONE_RETURN_IF_ERROR(state->OpenStores(config));
-  HONE_ASSIGN_OR_RETURN(state->builder, MakeBuilder(config));
+  HONE_ASSIGN_OR_RETURN(state->builder, MakeBuilder(config, state->artefacts.get()));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
   if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
   EngineOptions options;

@@ -1,0 +1,26 @@
+#include "cli/quickstart/config.h"
+
+#include "rewards/terms/log_speed.h"
+#include "rewards/turns/primeecho.h"
+
+namespace hone::cli {
+
+rollout::ExemplarConfig BelievedExemplars() {
+  rollout::ExemplarConfig config;
+  config.bucket_width = 0.5;
+  config.tau = 2;
+  config.remeasure.absolute = 1e9;
+  config.remeasure.over_best = 1e9;
+  return config;
+}
+
+rewards::PipelineConfig QuickstartRewards() {
+  rewards::LogSpeedScore score;
+  score.speed.baseline = Baseline::kScalar;
+  rewards::PipelineConfig config;
+  config.terms = {{rewards::Choice<rewards::Term>::Of(score), 1.0}};
+  config.turns.rule = rewards::Choice<rewards::TurnRule>::Of(rewards::PrimeEcho{});
+  return config;
+}
+
+}  // namespace hone::cli

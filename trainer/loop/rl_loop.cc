@@ -1,0 +1,124 @@
+#include "trainer/loop/rl_loop.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+
+namespace hone::trainer {
+namespace {
+
+struct Moments {
+  double sum = 0;
+  double squares = 0;
+  int64_t count = 0;
+
+  void Add(double value) {
+    sum += value;
+    squares += value * value;
+    ++count;
+  }
+  double Mean() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+  double Std() const {
+    return count > 0 ? std::sqrt(std::max(0.0, squares / static_cast<double>(count) - Mean() * Mean())) : 0;
+  }
+};
+
+void AddRewards(const rewards::BatchCredit& credit, StepMetrics& metrics) {
+  Moments rewards;
+  for (const auto& group : credit.groups) {
+    for (const auto& episode : group.episodes) {
+      for (const auto& turn : episode.turns) {
+        if (turn.reward) rewards.Add(*turn.reward);
+      }
+    }
+  }
+  metrics["reward/mean"] = rewards.Mean();
+  metrics["reward/std"] = rewards.Std();
+  metrics["reward/samples"] = static_cast<double>(credit.samples);
+  metrics["reward/zero_signal_groups"] = static_cast<double>(credit.zero_signal_groups);
+  metrics["reward/untimed_passes"] = static_cast<double>(credit.untimed_passes);
+}
+
+void AddVerdicts(const std::vector<Group>& groups, StepMetrics& metrics) {
+  std::map<std::string, Moments> log_speedups;
+  std::map<std::string, int64_t> statuses;
+  Moments correct, best_correct, tokens, turns;
+  int64_t first_turns = 0;
+  for (const Group& group : groups) {
+    for (const Episode& episode : group.episodes) {
+      if (episode.turns.empty()) continue;
+      const Verdict& first = episode.turns.front().verdict;
+      ++first_turns;
+      ++statuses[std::string(StdView(Name(first.status)))];
+      tokens.Add(static_cast<double>(episode.turns.front().response_ids.size()));
+      turns.Add(static_cast<double>(episode.turns.size()));
+      if (first.status == VerdictStatus::kInfra) continue;
+      correct.Add(first.ok() ? 1 : 0);
+      best_correct.Add(episode.turns.back().verdict.ok() || first.ok() ? 1 : 0);
+      for (const Timing& timing : first.timings) {
+        if (first.ok() && timing.speedup.median > 0) {
+          log_speedups[std::string(StdView(Name(timing.baseline)))].Add(std::log(timing.speedup.median));
+        }
+      }
+    }
+  }
+  metrics["correct/first_turn"] = correct.Mean();
+  metrics["correct/best_turn"] = best_correct.Mean();
+  metrics["rollout/response_tokens"] = tokens.Mean();
+  metrics["rollout/turns"] = turns.Mean();
+  for (const auto& [baseline, logs] : log_speedups) metrics["speedup/" + baseline] = std::exp(logs.Mean());
+  for (const auto& [status, count] : statuses) {
+    metrics["verdict/" + status] = static_cast<double>(count) / static_cast<double>(first_turns);
+  }
+}
+
+}  // namespace
+
+std::vector<TrainSequence> TrainedTurns(const std::vector<Group>& groups, const rewards::BatchCredit& credit) {
+  std::vector<TrainSequence> sequences;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (size_t e = 0; e < groups[g].episodes.size(); ++e) {
+      const auto& turns = groups[g].episodes[e].turns;
+      for (size_t t = 0; t < turns.size(); ++t) {
+        const rewards::TurnCredit& turn = credit.groups[g].episodes[e].turns[t];
+        if (turn.trained() && !turns[t].response_ids.empty()) sequences.push_back(SampledTurn(turns[t], turn.advantage));
+      }
+    }
+  }
+  return sequences;
+}
+
+StepMetrics BatchMetrics(const std::vector<Group>& groups, const rewards::BatchCredit& credit) {
+  StepMetrics metrics;
+  AddRewards(credit, metrics);
+  AddVerdicts(groups, metrics);
+  return metrics;
+}
+
+absl::StatusOr<StepMetrics> RlLoop::Step(int64_t step) {
+  const absl::Time start = absl::Now();
+  StepMetrics metrics;
+  HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, parts_.source.Collect(step, metrics));
+  for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));
+  HONE_RETURN_IF_ERROR(parts_.journal.Sync());
+
+  const rewards::BatchCredit credit = parts_.rewards.Score(groups);
+  metrics.merge(BatchMetrics(groups, credit));
+
+  const absl::Time learn_start = absl::Now();
+  const std::vector<TrainSequence> sequences = TrainedTurns(groups, credit);
+  if (!sequences.empty()) {
+    HONE_ASSIGN_OR_RETURN(const StepMetrics learned, parts_.trainer.Step(sequences));
+    for (const auto& [name, value] : learned) metrics["learn/" + name] = value;
+  }
+  HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
+  metrics["seconds/learn"] = absl::ToDoubleSeconds(absl::Now() - learn_start);
+  metrics["seconds/step"] = absl::ToDoubleSeconds(absl::Now() - start);
+  HONE_RETURN_IF_ERROR(parts_.metrics.Write(step, metrics));
+  return metrics;
+}
+
+}  // namespace hone::trainer

@@ -1,0 +1,66 @@
+#pragma once
+
+// The reinforcement loop: groups in, reward, one learner step, a new policy version; everything recorded before it is
+// trained on.
+//
+//   source.Collect ─▶ journal (synced) ─▶ pipeline ─▶ RlTrainer ─▶ engine.SetPolicyVersion ─▶ metrics
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/episode.h"
+#include "base/journal.h"
+#include "base/metrics.h"
+#include "rewards/compose/pipeline.h"
+#include "rollout/engine/engine.h"
+#include "trainer/loop/rl_trainer.h"
+
+namespace hone::trainer {
+
+/// Where groups come from: prompts, sampling and verdicts.
+class GroupSource {
+ public:
+  virtual ~GroupSource() = default;
+
+  /// The groups of one step, judged. `metrics` takes the source's own figures ("rollout/generate_seconds").
+  virtual absl::StatusOr<std::vector<Group>> Collect(int64_t step, StepMetrics& metrics) = 0;
+
+  /// Everything that decides what Collect does next, for a checkpoint; and back. kDataLoss: not a state of Save.
+  virtual absl::StatusOr<std::string> Save() = 0;
+  virtual absl::Status Restore(const std::string& state) = 0;
+};
+
+/// Borrowed for the loop's life.
+struct RlLoopParts {
+  GroupSource& source;
+  const rewards::Pipeline& rewards;
+  RlTrainer& trainer;
+  rollout::Engine& engine;
+  JournalWriter& journal;
+  MetricsWriter& metrics;
+};
+
+/// Not thread-safe.
+class RlLoop {
+ public:
+  explicit RlLoop(const RlLoopParts& parts) : parts_(parts) {}
+
+  /// One step. The metrics are also written to the run's files: reward/mean and /std over trained turns, correct_share
+  /// (first turns, INFRA left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
+  /// response_tokens, zero_signal_groups, seconds/<phase>, and the trainer's under learn/.
+  absl::StatusOr<StepMetrics> Step(int64_t step);
+
+ private:
+  RlLoopParts parts_;
+};
+
+/// The trained turns of a batch as sequences with their advantages; turns without signal are kept, they are part of the
+/// denominator.
+std::vector<TrainSequence> TrainedTurns(const std::vector<Group>& groups, const rewards::BatchCredit& credit);
+
+/// The figures of a batch that RlLoop::Step lists.
+StepMetrics BatchMetrics(const std::vector<Group>& groups, const rewards::BatchCredit& credit);
+
+}  // namespace hone::trainer
