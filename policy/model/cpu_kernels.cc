@@ -140,6 +140,16 @@ HONE_CLONES void PackWeight(const float* weight, int64_t out, int64_t in, int64_
   }
 }
 
+HONE_CLONES void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
+                            float* packed) {
+  for (int64_t p = panel_begin; p < panel_end; ++p) {
+    float* panel = packed + p * kPanel * in;
+    const int64_t columns = std::min(kPanel, out - p * kPanel);
+    if (columns < kPanel) std::memset(panel, 0, sizeof(float) * kPanel * in);
+    for (int64_t k = 0; k < in; ++k) std::memcpy(panel + k * kPanel, matrix + k * out + p * kPanel, sizeof(float) * columns);
+  }
+}
+
 HONE_CLONES void Linear(const float* x, const float* packed, const float* bias, int64_t in, int64_t out,
                         int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
   for (int64_t p = panel_begin; p < panel_end; ++p) {
