@@ -287,7 +287,10 @@ absl::Status ConfigReader::UnknownKey() const {
   return absl::OkStatus();
 }
 
-absl::Status ConfigReader::Finish() { return error_.ok() ? UnknownKey() : error_; }
+absl::Status ConfigReader::Finish() {
+  if (!error_.ok() || other_keys_allowed_) return error_;
+  return UnknownKey();
+}
 
 // ---- File. ----
 

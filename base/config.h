@@ -126,6 +126,9 @@ class ConfigReader {
   /// Whether the file or an override gives this key: for keys without a sensible default.
   bool Has(const char* key) const;
 
+  /// For a program that reads one section of a file with others: keys that nobody asks for at this level are no error.
+  void AllowOtherKeys() { other_keys_allowed_ = true; }
+
   /// An error found by the caller at `key`; kept if it is the first. The message gets file, line and path.
   void Fail(const char* key, const std::string& message);
 
@@ -148,6 +151,7 @@ class ConfigReader {
   const internal::ConfigNode* node_;  // of the ConfigFile, which outlives the reader
   std::string path_;                  // "rl.filters"; empty at the root
   std::vector<std::string> known_;    // keys asked for so far
+  bool other_keys_allowed_ = false;
   absl::Status error_;
 };
 
