@@ -1,6 +1,6 @@
 #pragma once
 
-// tokenizer.json read into plain structs. Only the tokenizer's own files use this.
+// tokenizer.json as plain structs, read and written: for the tokenizer itself and for makers of tokenizers.
 
 #include <cstdint>
 #include <memory>
