@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "hone " HONE_VERSION);
   app.require_subcommand(1);
   hone::cli::Action action;
+  hone::cli::AddConvert(app, action);
   hone::cli::AddLab(app, action);
   hone::cli::AddTasks(app, action);
   hone::cli::AddVerifier(app, action);

@@ -111,8 +111,8 @@ absl::Status WriteInto(const ModelSource& source, const std::string& folder, con
                        const ConvertProgress& progress) {
   const int64_t element_bytes = ByteSize(options.dtype);
   const std::vector<Shard> shards = Distribute(source, element_bytes, options.shard_limit_bytes);
-  int64_t total = 0, done = 0;
-  for (const SourceTensor& tensor : source.tensors) total += tensor.Elements() * element_bytes;
+  const int64_t total = WeightBytes(source, options.dtype);
+  int64_t done = 0;
   for (const auto& [name, content] : source.files) {
     std::string text = content;
     if (name == "config.json") {
@@ -131,6 +131,12 @@ absl::Status WriteInto(const ModelSource& source, const std::string& folder, con
 }
 
 }  // namespace
+
+int64_t WeightBytes(const ModelSource& source, DType dtype) {
+  int64_t bytes = 0;
+  for (const SourceTensor& tensor : source.tensors) bytes += tensor.Elements() * ByteSize(dtype);
+  return bytes;
+}
 
 absl::Status WriteModel(const ModelSource& source, const std::string& folder, const ConvertOptions& options,
                         const ConvertProgress& progress) {

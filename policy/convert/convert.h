@@ -18,6 +18,9 @@ struct ConvertOptions {
   int64_t shard_limit_bytes = 5'000'000'000;   // weights larger than this become several files with an index
 };
 
+/// Bytes that the weights take as `dtype`.
+int64_t WeightBytes(const ModelSource& source, DType dtype);
+
 /// Bytes written so far, bytes in all, and the tensor in hand.
 using ConvertProgress = std::function<void(int64_t done_bytes, int64_t total_bytes, absl::string_view tensor)>;
 

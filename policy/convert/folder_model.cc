@@ -1,3 +1,4 @@
+#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/match.h"
@@ -62,6 +63,10 @@ absl::StatusOr<ModelSource> OpenFolderModel(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no config.json"));
   }
   return source;
+}
+
+absl::StatusOr<ModelSource> OpenModel(const std::string& path) {
+  return absl::EndsWith(path, ".gguf") ? OpenGgufModel(path) : OpenFolderModel(path);
 }
 
 }  // namespace hone::policy

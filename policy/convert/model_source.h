@@ -39,4 +39,7 @@ absl::StatusOr<ModelSource> OpenGgufModel(const std::string& path);
 /// An HF folder. kInvalidArgument: no config.json, or a tensor that is not floating-point (quantised checkpoints).
 absl::StatusOr<ModelSource> OpenFolderModel(const std::string& path);
 
+/// A folder or a file inside one: OpenFolderModel; a file that ends in .gguf: OpenGgufModel.
+absl::StatusOr<ModelSource> OpenModel(const std::string& path);
+
 }  // namespace hone::policy
