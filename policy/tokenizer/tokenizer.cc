@@ -196,8 +196,7 @@ absl::Status Tokenizer::State::EncodePiece(absl::string_view piece, size_t step,
     return absl::OkStatus();
   }
   const SplitStep& split = parts.splits[step];
-  size_t first = 0;
-  if (split.prefix_space && !IsWhiteSpace(NextChar(piece, first))) {
+  if (split.prefix_space && piece.front() != ' ') {
     scratch.prefixed[step] = absl::StrCat(" ", piece);
     piece = scratch.prefixed[step];
   }

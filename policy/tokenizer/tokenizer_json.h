@@ -30,7 +30,7 @@ struct SplitStep {
   std::shared_ptr<const Pattern> pattern;  // null: no split
   Behavior behavior = Behavior::kIsolated;
   bool invert = false;        // the pattern matches pieces instead of delimiters
-  bool prefix_space = false;  // first puts a space before a piece that does not start with white space
+  bool prefix_space = false;  // first puts a space before a piece that does not start with one
 };
 
 struct DecoderSteps {
