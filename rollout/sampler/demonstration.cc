@@ -56,7 +56,8 @@ std::string ShortGrid(const std::string& text, SplitMix&) {
   return absl::StrCat(text.substr(0, open), "k<<<", text.substr(open + 5, plus - open - 5), text.substr(close + 1));
 }
 
-std::string WrongStart(const std::string& text, SplitMix&) { return ReplaceFirst(text, "-1e30f", "0.0f"); }
+/// A maximum that no value exceeds.
+std::string WrongStart(const std::string& text, SplitMix&) { return ReplaceFirst(text, "-1e30f", "1e30f"); }
 
 std::string WrongIndex(const std::string& text, SplitMix&) {
   return ReplaceOne(text, {{"c * rows + r", "c * cols + r"},

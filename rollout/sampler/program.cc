@@ -442,10 +442,10 @@ std::string ReferenceText(const Program& program) {
 std::vector<Sizes> ProgramVariants(const Program& program) {
   if (program.tail == Tail::kMatmul) {
     return {{{"rows", 1}, {"cols", 1}, {"width", 1}},
-            {{"rows", 3}, {"cols", 7}, {"width", 5}},
+            {{"rows", 7}, {"cols", 3}, {"width", 5}},
             {{"rows", 17}, {"cols", 37}, {"width", 23}}};
   }
-  return {{{"rows", 1}, {"cols", 1}}, {{"rows", 3}, {"cols", 7}}, {{"rows", 37}, {"cols", 131}}};
+  return {{{"rows", 1}, {"cols", 1}}, {{"rows", 7}, {"cols", 3}}, {{"rows", 37}, {"cols", 131}}};
 }
 
 std::string DeviceFunction(const Program& program, const std::vector<Spelling>& spellings) {

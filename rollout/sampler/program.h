@@ -76,7 +76,8 @@ Signature ProgramSignature(const Program& program);
 
 /// The PyTorch module, sizes included.
 std::string ReferenceText(const Program& program);
-/// Checked shapes besides the timed one: one element, and sizes that no block size divides.
+/// Checked shapes besides the timed one: one element, and sizes that no block size divides, higher than wide and wider
+/// than high.
 std::vector<Sizes> ProgramVariants(const Program& program);
 
 /// How an operation is written in CUDA C++. Every spelling is right within the task's tolerance.

@@ -353,6 +353,8 @@ def main():
                 result = {"skipped": str(reason)}
             except MemoryError:
                 result = {"skipped": "out of memory"}
+            except ModuleNotFoundError as error:
+                result = {"skipped": f"needs the Python module {error.name}, which is not installed"}
             except Exception as error:
                 text = first_line(error)
                 memory = "alloc" in text and "memory" in text
