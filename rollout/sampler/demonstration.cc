@@ -165,11 +165,6 @@ Spelling DrawSpelling(bool fast, double double_share, SplitMix& random) {
   return fast == random.Chance(kConsistent) ? Spelling::kFast : Spelling::kPlain;
 }
 
-template <class T, size_t kCount>
-T OneOfThese(const T (&values)[kCount], SplitMix& random) {
-  return values[random.Below(kCount)];
-}
-
 }  // namespace
 
 std::vector<std::string> StylesOf(Tail tail) {
@@ -210,8 +205,7 @@ Demonstration DrawDemonstration(const Program& program, const DemonstrationOptio
   const std::vector<std::string> styles = StylesOf(program.tail);
   KernelChoices choices;
   choices.style = styles[random.Below(static_cast<int64_t>(styles.size()))];
-  choices.block = OneOfThese({64, 256}, random);
-  choices.lanes = OneOfThese({8, 16}, random);
+  choices.block = random.Chance(0.5) ? 64 : 256;
   choices.fast = random.Chance(kFastShare);
   for (size_t i = 0; i < program.lines.size(); ++i) {
     choices.spellings.push_back(DrawSpelling(choices.fast, options.double_share, random));

@@ -7,7 +7,8 @@
 //   Example example = generator.NextExample();           // for SFT: example.prompt + example.demonstration.source
 //   for (const GeneratedTask& t : NamedTasks(Split::kHeldOut)) ...   // for evaluation
 //
-// The tokenizer for it: TrainBpe(Corpus(4000, seed), vocabulary, {.pattern = kTokenPattern, .all_bytes = false}).
+// The tokenizer for it: TrainBpe(Corpus(4000, seed), vocabulary, {.pattern = kTokenPattern, .all_bytes = false}). An answer
+// takes about 100 tokens of a vocabulary of 400 (one in twenty 190 or more), 80 of 512, 57 of 768.
 //
 // A prompt is the entry point and the program, one line each, and ends with a newline; the policy's answer is the whole CUDA
 // source and nothing else (no fences), ended by the end-of-text token:

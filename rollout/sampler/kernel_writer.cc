@@ -49,7 +49,7 @@ ReductionPlan PlanOf(Tail tail, bool fast) {
     case Tail::kLayerNorm:
       return {{{"m", false, "v", "m /= cols;"}, {"s", false, "(v - m) * (v - m)", scale}}, "(v - m) * s", ""};
     case Tail::kRmsNorm:
-      return {{{"s", false, "v * v", scale}}, "v * s", ""};
+      return {{{"a", false, "v * v", "a = rsqrtf(a / cols + 1e-5f);"}}, "v * a", ""};
     case Tail::kNone:
     case Tail::kTranspose:
     case Tail::kMatmul:
@@ -186,7 +186,7 @@ void KernelWriter::MapFloat4() {
   Line(1, "if (4 * j + 3 < rows * cols) {");
   std::string calls;
   for (int i = 0; i < program_.inputs(); ++i) {
-    Line(2, "float4 ", std::string(1, "abc"[i]), " = ((const float4*)", kInputNames[i], ")[j];");
+    Line(2, "float4 ", std::string(1, "abc"[i]), " = ((float4*)", kInputNames[i], ")[j];");
   }
   for (const char member : {'x', 'y', 'z', 'w'}) {
     std::vector<std::string> values;
@@ -326,7 +326,7 @@ void KernelWriter::MatmulSharedRow() {
   Line(2, "for (int c = 0; c < cols; ++c) a += p[c] * w[c * width + q];");
   Line(2, "out[r * width + q] = a;");
   Line(1, "}");
-  absl::StrAppend(&launch_, "  k<<<rows, ", choices_.block, ", cols * sizeof(float), stream>>>(", arguments_, ");\n");
+  absl::StrAppend(&launch_, "  k<<<rows, ", choices_.block, ", 4 * cols, stream>>>(", arguments_, ");\n");
 }
 
 void KernelWriter::MatmulTile() {

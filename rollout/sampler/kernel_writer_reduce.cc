@@ -118,7 +118,7 @@ void KernelWriter::ReduceWarp() {
     Value(2, /*staged=*/false, pass);
     Line(2, Combine(reduction, reduction.name, reduction.term));
     Line(1, "}");
-    const std::string other = absl::StrCat("__shfl_xor_sync(0xffffffff, ", reduction.name, ", d)");
+    const std::string other = absl::StrCat("__shfl_xor_sync(~0u, ", reduction.name, ", d)");
     Line(1, "for (int d = 16; d > 0; d /= 2) ", Combine(reduction, reduction.name, other));
     After(reduction);
   }
@@ -159,7 +159,7 @@ void KernelWriter::ReduceAtomic() {
   Line(1, "if (i >= rows * cols) return;");
   Value(1, /*staged=*/false, 0);
   Line(1, "atomicAdd(&out[i / cols], ", plan_.reductions[0].term, plan_.row == "a" ? "" : " / cols", ");");
-  absl::StrAppend(&launch_, "  cudaMemsetAsync(out, 0, rows * sizeof(float), stream);\n");
+  absl::StrAppend(&launch_, "  cudaMemsetAsync(out, 0, 4 * rows, stream);\n");
   LaunchOver("rows * cols", choices_.block);
 }
 
@@ -225,7 +225,7 @@ void KernelWriter::ColumnAtomic() {
   Line(1, "if (i >= rows * cols) return;");
   Value(1, /*staged=*/false, 0);
   Line(1, "atomicAdd(&out[i % cols], ", plan_.row == "a" ? "v" : "v / rows", ");");
-  absl::StrAppend(&launch_, "  cudaMemsetAsync(out, 0, cols * sizeof(float), stream);\n");
+  absl::StrAppend(&launch_, "  cudaMemsetAsync(out, 0, 4 * cols, stream);\n");
   LaunchOver("rows * cols", choices_.block);
 }
 
