@@ -178,6 +178,7 @@ struct Engine::State {
   void Submit(const std::shared_ptr<Call>& call, const Submission& submission);
   absl::StatusOr<JobResult> ResultOf(const Call& call, const Outcome& outcome) const;
   absl::StatusOr<std::string> DeviceFor(Backend backend) const;
+  LaneFacts FactsOf(const std::string& device) const;
   std::string ContentKeyOf(const VerifyRequest& request, const std::string& device) const;
   std::optional<Verdict> FindCached(const std::string& content_key, const std::string& trace_id);
 
@@ -418,16 +419,19 @@ absl::StatusOr<std::string> Engine::State::DeviceFor(Backend backend) const {
       absl::StrCat("this verifier has no ", wanted, " device; it has: ", absl::StrJoin(devices, ", ")));
 }
 
-std::string Engine::State::ContentKeyOf(const VerifyRequest& request, const std::string& device) const {
-  std::string name = device;
+/// Lanes of one device kind are alike.
+LaneFacts Engine::State::FactsOf(const std::string& device) const {
   for (const std::unique_ptr<LaneSlot>& slot : lanes) {
     if (slot->spec.device != device) continue;
     absl::MutexLock lock(&slot->mutex);
-    name = slot->facts.device;
-    break;
+    return slot->facts;
   }
+  return {device, ""};
+}
+
+std::string Engine::State::ContentKeyOf(const VerifyRequest& request, const std::string& device) const {
   const std::string toolchain = absl::StrCat(options.version, "/", builder.Toolchain(request.candidate.backend));
-  return ResultKey(request.task, request.candidate, request.protocol, name, toolchain);
+  return ResultKey(request.task, request.candidate, request.protocol, FactsOf(device).device, toolchain);
 }
 
 std::optional<Verdict> Engine::State::FindCached(const std::string& content_key, const std::string& trace_id) {
@@ -621,7 +625,9 @@ bool Engine::State::DescribeOne(Lane& lane, const LeasedJob& job, const JobPaylo
   state.signature = signatures.Find(task_key);
   if (!state.signature) {
     Report(job, queue.Renew(job, kLeaseSlack));
+    const absl::Time begin = absl::Now();
     absl::StatusOr<Signature> signature = lane.Describe(TaskOf(payload));
+    state.queue_seconds += absl::ToDoubleSeconds(absl::Now() - begin);  // to its candidate it is a wait
     if (!signature.ok() && IsCallersToFix(signature.status())) {
       Report(job, queue.Complete(job, EncodeJobResult(signature.status())));
       return true;
@@ -682,7 +688,9 @@ void Engine::State::FinishVerdict(const LeasedJob& job, const VerifyRequest& req
   verdict.seconds.build = state.build_seconds;
   verdict.protocol = request.protocol.id;
   const std::string device = DeviceOf(job);
-  if (verdict.device.empty()) verdict.device = device;
+  const LaneFacts facts = FactsOf(device);
+  if (verdict.device.empty()) verdict.device = facts.device;
+  if (verdict.sandbox.empty()) verdict.sandbox = facts.sandbox;
   if (device != kNoopDevice) {
     const absl::Status kept = cache.Put(ContentKeyOf(request, device), verdict);
     if (!kept.ok()) log.Warning("result cache", {{"trace", request.trace_id}, {"error", kept.message()}});

@@ -18,14 +18,14 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "verifier/build/cpu_builder.h"
+#include "verifier/cache/artefact_store.h"
+#include "verifier/queue/sqlite_queue.h"
 #include "verifier/service/engine.h"
 #include "verifier/service/grpc_service.h"
 #include "verifier/service/lane_process.h"
 #include "verifier/service/metrics.h"
 #include "verifier/service/noop_lane.h"
-#include "verifier/build/cpu_builder.h"
-#include "verifier/cache/artefact_store.h"
-#include "verifier/queue/sqlite_queue.h"
 
 namespace hone::verifier {
 namespace {
@@ -85,13 +85,6 @@ std::string BoundAddress(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:") ? address : absl::StrCat(address.substr(0, colon + 1), port);
 }
 
-absl::StatusOr<std::unique_ptr<Builder>> MakeBuilder(const ServerConfig& config, ArtefactStore* artefacts) {
-  if (config.devices.front() == kNoopDevice) return MakeNoopBuilder();
-  CpuBuilderOptions options;
-  options.sandbox = config.sandbox;
-  return CreateCpuBuilder(options, artefacts);
-}
-
 std::vector<LaneSpec> LaneSpecs(const ServerConfig& config) {
   std::vector<LaneSpec> specs;
   for (const std::string& device : config.devices) {
@@ -121,6 +114,7 @@ struct Server::State {
   std::vector<std::string> addresses;
 
   absl::Status OpenStores(const ServerConfig& config);
+  absl::Status MakeBuilder(const ServerConfig& config);
   absl::Status Listen(const ServerConfig& config);
 };
 
@@ -137,10 +131,21 @@ absl::Status Server::State::OpenStores(const ServerConfig& config) {
   cache_options.version = HONE_VERSION;
   cache_options.limit_bytes = config.cache_limit_mb << 20;
   HONE_ASSIGN_OR_RETURN(cache, ResultCache::Open(cache_options));
-  ArtefactStoreOptions artefact_options;
-  artefact_options.folder = config.folder + "/artefacts";
-  artefact_options.limit_bytes = config.artefact_limit_mb << 20;
-  HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(artefact_options));
+  return absl::OkStatus();
+}
+
+absl::Status Server::State::MakeBuilder(const ServerConfig& config) {
+  if (config.devices.front() == kNoopDevice) {
+    builder = MakeNoopBuilder();
+    return absl::OkStatus();
+  }
+  ArtefactStoreOptions store_options;
+  store_options.folder = config.folder + "/artefacts";
+  store_options.limit_bytes = config.artefact_limit_mb << 20;
+  HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(store_options));
+  CpuBuilderOptions builder_options;
+  builder_options.sandbox = config.sandbox;
+  HONE_ASSIGN_OR_RETURN(builder, CreateCpuBuilder(builder_options, artefacts.get()));
   return absl::OkStatus();
 }
 
@@ -171,7 +176,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   HONE_RETURN_IF_ERROR(CheckAddresses(config));
   auto state = std::make_unique<State>();
   HONE_RETURN_IF_ERROR(state->OpenStores(config));
-  HONE_ASSIGN_OR_RETURN(state->builder, MakeBuilder(config, state->artefacts.get()));
+  HONE_RETURN_IF_ERROR(state->MakeBuilder(config));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
   if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
   EngineOptions options;

@@ -4,13 +4,13 @@
 #include <set>
 #include <string>
 
-#include "base/file.h"
+#include "tests/support/memory_folder.h"
 
 namespace hone::verifier {
 namespace {
 
 struct Fixture {
-  TempFolder folder = *TempFolder::Create("result_cache_test");
+  TempFolder folder = MemoryFolder("result_cache_test");
   ResultCacheOptions options{folder.path() + "/results.db", "1"};
   std::unique_ptr<ResultCache> cache;
 

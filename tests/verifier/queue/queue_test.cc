@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "tests/support/memory_folder.h"
 #include "verifier/queue/sqlite_queue.h"
 
 namespace hone::verifier {
@@ -21,7 +22,7 @@ const std::vector<std::string> kBuild = {"build/cpu"};
 
 /// A queue file in a folder of its own, with a clock that only the test moves.
 struct Fixture {
-  TempFolder folder = *TempFolder::Create("queue_test");
+  TempFolder folder = MemoryFolder("queue_test");
   std::shared_ptr<std::atomic<int64_t>> now_s = std::make_shared<std::atomic<int64_t>>(1'000'000);
   SqliteQueueOptions options;
   std::unique_ptr<Queue> queue;

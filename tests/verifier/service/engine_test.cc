@@ -397,7 +397,7 @@ TEST_CASE("Metrics count what happened", "[verifier][service]") {
   for (const char* line : {
            "hone_verdicts_total{device=\"fake cpu\",status=\"OK\"} 2",
            "hone_verdicts_total{device=\"fake cpu\",status=\"INCORRECT\"} 1",
-           "hone_verdicts_total{device=\"cpu\",status=\"COMPILE\"} 1",
+           "hone_verdicts_total{device=\"fake cpu\",status=\"COMPILE\"} 1",
            "hone_request_seconds_count{cache=\"hit\"} 1",
            "hone_request_seconds_count{cache=\"miss\"} 4",
            "hone_phase_seconds_count{phase=\"build\"} 4",

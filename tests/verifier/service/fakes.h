@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "tests/support/memory_folder.h"
 #include "verifier/queue/sqlite_queue.h"
 #include "verifier/service/engine.h"
 
@@ -129,7 +130,7 @@ class FakeLane final : public Lane {
 
 /// The dependencies of an engine, which tests may start and drop over the same files.
 struct EngineFixture {
-  TempFolder folder = *TempFolder::Create("engine_test");
+  TempFolder folder = MemoryFolder("engine_test");
   Counts counts;
   FakeBuilder builder{folder.path(), counts};
   int lanes = 1;
