@@ -1,11 +1,27 @@
 // `hone`: a git-style front over the commands in this folder.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/command.h"
 
+namespace {
+
+// Torch's threads wait for one another by spinning, which starves the verifier on the same cores. Their library reads the
+// policy when it is loaded, before main, hence the second start.
+void WaitPassively(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  setenv("OMP_WAIT_POLICY", "passive", 1);
+  execv("/proc/self/exe", argv);  // on failure the program goes on as it is
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  WaitPassively(argv);
   CLI::App app{"hone post-trains language models to write fast GPU kernels with execution rewards."};
   app.set_version_flag("--version", "hone " HONE_VERSION);
   app.require_subcommand(1);
