@@ -30,6 +30,9 @@ const std::vector<std::string>& CommonFlags() {
       "-fno-threadsafe-statics", "-fmax-errors=20",
       "-fno-diagnostics-show-caret", "-fno-diagnostics-show-option",
       "-U_FORTIFY_SOURCE",   "-nostdinc",
+      // One vector loop and one scalar remainder a kernel: more epilogues cost compile time and gain little.
+      "--param",             "vect-epilogues-nomask=0",
+      "--param",             "max-completely-peel-times=8",
 #if defined(__x86_64__)
       "-mno-red-zone",       "-fcf-protection=none",
 #endif

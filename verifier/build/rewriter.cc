@@ -60,6 +60,7 @@ class Rewriter {
       if (source_.Is(i, "__global__")) RewriteKernel(i);
       if (source_.Is(i, "__shared__")) RewriteShared(i);
       if (IsTriple(i, '<')) RewriteLaunch(i);
+      RewriteGlobalIndex(i);
     }
     DropPragmas();
     CheckCalls();
@@ -334,6 +335,49 @@ class Rewriter {
         Error(open, "kernel launch from __device__ or __global__ functions requires separate compilation mode");
       }
     }
+  }
+
+  // blockIdx.x * blockDim.x + threadIdx.x, in any of its usual forms, becomes the loop's own counter; a number instead of
+  // blockDim.x keeps the product, in signed arithmetic. Both keep their unsigned type.
+  void RewriteGlobalIndex(size_t i) {
+    if (!IsOneOf(source_.Text(i), {"blockIdx", "blockDim", "threadIdx", "("})) return;
+    using Words = std::vector<absl::string_view>;
+    static const Words block = {"blockIdx", ".", "x"}, size = {"blockDim", ".", "x"}, thread = {"threadIdx", ".", "x"};
+    size_t end = i;
+    const auto take = [&](const Words& words) {
+      for (size_t k = 0; k < words.size(); ++k) {
+        if (!source_.Is(end + k, words[k])) return false;
+      }
+      end += words.size();
+      return true;
+    };
+    std::string factor;
+    const auto product = [&] {
+      const size_t start = end;
+      const bool paren = take({"("});
+      bool found = (take(block) && take({"*"}) && take(size)) || (end = start + paren, take(size) && take({"*"}) && take(block));
+      if (!found) {
+        end = start + paren;
+        if (take(block) && take({"*"}) && end < Count() && source_.tokens()[end].kind == TokenKind::kNumber) {
+          factor = std::string(source_.Text(end++));
+          found = factor.size() <= 5 && factor.find_first_not_of("0123456789") == std::string::npos;
+        }
+      }
+      return found && (!paren || take({")"}));
+    };
+    const bool matched = (product() && take({"+"}) && take(thread)) ||
+                         (end = i, take(thread) && take({"+"}) && product());
+    if (!matched) return;
+    // What stands around may not bind tighter than the sum.
+    if (i == 0 || !IsOneOf(source_.Text(i - 1), {"=", "(", ",", "[", ";", "return", "+", "+=", "?", ":", "{"})) return;
+    if (!IsOneOf(source_.Text(end), {";", ",", ")", "]", "+", "-", "<", ">", "<=", ">=", "==", "!=", "?", ":", "}", "&&", "||"})) {
+      return;
+    }
+    const int lines = source_.tokens()[end - 1].line - source_.tokens()[i].line;
+    Replace(Begin(i), End(end - 1),
+            absl::StrCat(factor.empty() ? std::string("((unsigned)::hone_global_x)")
+                                        : absl::StrCat("((unsigned)((int)blockIdx.x * ", factor, " + (int)threadIdx.x))"),
+                         std::string(lines, '\n')));
   }
 
   // Unrolling hints mean nothing here, and no candidate needs a GCC pragma.

@@ -6,6 +6,8 @@
 //                               anything it may call, meets other threads at a barrier or in a warp
 //   __shared__ T s[n];          static T s[n];
 //   extern __shared__ T s[];    T* s = (T*)::hone_rt_dynamic_shared();
+//   blockIdx.x * blockDim.x + threadIdx.x    the counter of the loop over the threads: the compiler sees where it is
+//                               contiguous
 // Lines keep their numbers. Besides, the rewriter reports what nvcc refuses and g++ would take: host functions called in
 // kernels, device functions called on the host, kernels called without a configuration, initialised shared variables.
 

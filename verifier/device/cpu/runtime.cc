@@ -274,38 +274,35 @@ void Runtime::RunBlocks(HoneBlockEntry entry, HoneThreadEntry thread, const void
     }
   }
   for (unsigned i = 0; i < threads; ++i) {
+    const unsigned thread_number = order[i];
     HoneFiber& fiber = template_[i];
     unsigned char* top = stacks_ + (i + 1) * stride - (i * 5 % 64) * 64;
     fiber.stack_pointer = top - 72;  // as after a call: 8 below a multiple of 16
     fiber.resume = reinterpret_cast<void*>(thread);
-    fiber.thread = HoneDim{i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y};
-    fiber.lane = i % 32;
-    fiber.warp = &warps_[i / 32];
-    const unsigned base = i / 32 * 32;
-    const unsigned lanes = threads - base < 32 ? threads - base : 32;
-    const unsigned neighbour = mode.order == HONE_CPU_REVERSE ? (i - base + lanes - 1) % lanes : (i - base + 1) % lanes;
-    fiber.warp_next = &fibers_[base + neighbour];
-  }
-  for (unsigned i = 0; i < threads; ++i) {
-    template_[order[i]].next = &fibers_[order[(i + 1) % threads]];
-    template_[order[i]].previous = &fibers_[order[(i + threads - 1) % threads]];
+    fiber.waits = kHoneRuns;
+    fiber.thread = HoneDim{thread_number % dim.x, thread_number / dim.x % dim.y, thread_number / dim.x / dim.y};
+    fiber.lane = thread_number % 32;
+    fiber.warp = &warps_[thread_number / 32];
+    fiber.warp->lanes[fiber.lane] = &fibers_[i];
   }
   HoneBlock block{};
   block.grid = configuration.grid;
   block.dim = dim;
   block.closure = closure;
-  block.first = &fibers_[order[0]];
+  block.first = fibers_;
+  block.threads = threads;
   const unsigned warps = (threads + 31) / 32;
   EachBlock([&](HoneDim at) {
     memcpy(fibers_, template_, threads * sizeof(HoneFiber));
     for (unsigned w = 0; w < warps; ++w) {
       const unsigned lanes = threads - w * 32 < 32 ? threads - w * 32 : 32;
       warps_[w].alive = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1;
-      warps_[w].arrived = warps_[w].released = warps_[w].votes_in = 0;
+      warps_[w].arrived = warps_[w].votes_in = 0;
     }
     block.index = at;
     block.alive = threads;
-    block.arrived = block.generation = block.count_in = block.stalls = 0;
+    block.arrived = block.count_in = 0;
+    block.generation = 1;
     if (mode.checked) PoisonShared();
     entry(&block);
   });
@@ -332,14 +329,6 @@ void hone_rt_launch_blocks(HoneBlockEntry entry, HoneThreadEntry thread, const v
 }
 
 void* hone_rt_dynamic_shared(void) { return State().dynamic_shared; }
-
-void hone_rt_stalled(HoneBlock* block) {
-  // Any thread that can get on does so within one turn of the ring and of its warp.
-  const unsigned long long threads = static_cast<unsigned long long>(block->dim.x) * block->dim.y * block->dim.z;
-  if (++block->stalls > 4 * threads + 256) {
-    hone_rt_fail("deadlock: some threads of a block wait at a barrier or warp operation that the others never reach");
-  }
-}
 
 void hone_rt_fail(const char* what) {
   snprintf(State().fault, sizeof State().fault, "%s", what);

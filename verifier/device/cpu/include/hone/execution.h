@@ -37,33 +37,34 @@ struct HoneRows {
 struct HoneWarp {
   unsigned alive;     // lanes that have not returned
   unsigned arrived;   // lanes that wait
-  unsigned released;  // lanes whose operation is complete and that have not gone on yet
   unsigned votes_in, votes_out;
   unsigned long long in[32], out[32];
+  struct HoneFiber* lanes[32];
 };
 
-// One thread of a block with barriers. 64 bytes: one cache line.
-struct HoneFiber {
+// One thread of a block with barriers: one cache line. The fibers of a block lie in the order in which they run, one
+// behind the other and from the last to the first.
+struct __attribute__((aligned(64))) HoneFiber {
   void* stack_pointer;
   void* resume;            // where the fiber goes on
-  HoneFiber* next;         // ring of the block's threads that have not returned
-  HoneFiber* previous;
-  HoneFiber* warp_next;    // ring of the warp's lanes, returned ones included
-  HoneWarp* warp;
+  unsigned waits;          // HoneWait, or the generation of the block's barrier that it waits for
+  unsigned mask;           // lanes that its warp operation waits for
   HoneDim thread;
   unsigned lane;
+  HoneWarp* warp;
 };
+enum HoneWait : unsigned { kHoneRuns = 0, kHoneWaitsForWarp = 0xfffffffe, kHoneReturned = 0xffffffff };
 
 // One block with barriers.
 struct HoneBlock {
   HoneDim grid, dim, index;
+  unsigned threads;
   unsigned alive;        // threads that have not returned
   unsigned arrived;      // threads that wait at the block's barrier
-  unsigned generation;   // completed barriers
+  unsigned generation;   // of the barrier that threads arrive at next; from 1
   unsigned count_in, count_out;  // predicates of __syncthreads_count, _and, _or
-  unsigned stalls;       // resumptions since a thread last got on; detects barriers that can never complete
   const void* closure;   // the kernel's arguments
-  HoneFiber* first;
+  HoneFiber* first;      // [threads]
   HoneFiber host;        // the context that started the block
 };
 
@@ -79,8 +80,11 @@ void hone_rt_launch_rows(HoneRowsEntry entry, const void* closure);
 void hone_rt_launch_blocks(HoneBlockEntry entry, HoneThreadEntry thread, const void* closure);
 // Start of the launch's dynamic shared memory.
 void* hone_rt_dynamic_shared(void) __attribute__((const));
-// Called when all threads only wait; ends the process when nothing can complete.
-void hone_rt_stalled(HoneBlock* block);
+// The running thread arrives at the block's barrier, at a warp operation, or at its end. The result is the thread to go
+// on with, which may be the same one.
+HoneFiber* hone_rt_arrive(HoneBlock* block, HoneFiber* self, unsigned predicate);
+HoneFiber* hone_rt_meet(HoneBlock* block, HoneFiber* self, unsigned mask, unsigned long long value, unsigned vote);
+HoneFiber* hone_rt_leave(HoneBlock* block, HoneFiber* self);
 [[noreturn]] void hone_rt_fail(const char* what);
 // Registers a __shared__ variable, so that each block finds it with undefined contents (checked builds).
 void hone_rt_declare_shared(void* begin, unsigned long bytes);

@@ -9,6 +9,7 @@
 // and sees a plain loop over threadIdx.x.
 static uint3 hone_thread_index, hone_block_index;
 static dim3 hone_block_dim, hone_grid_dim;
+static int hone_global_x;  // blockIdx.x * blockDim.x + threadIdx.x
 static const uint3& threadIdx = hone_thread_index;
 static const uint3& blockIdx = hone_block_index;
 static const dim3& blockDim = hone_block_dim;
@@ -33,17 +34,24 @@ static void hone_rows(const void* closure, const HoneRows* batch) {
     hone_block_index = {row->block.x, row->block.y, row->block.z};
     hone_thread_index.y = row->thread_y;
     hone_thread_index.z = row->thread_z;
-    const unsigned end = row->end_x;
+    // The loop counts the index that nearly every kernel computes first (hone_global_x) as a signed number of known
+    // range: so the compiler can split the loop at the kernel's own bound check and see contiguous accesses.
+    int thread_x = (int)row->begin_x;
+    const int begin = (int)(hone_block_index.x * hone_block_dim.x) + thread_x;
+    const int end = begin + (int)(row->end_x - row->begin_x);
+    if (thread_x < 0 || begin < 0) __builtin_unreachable();
     if constexpr (kIndependent) {
 #pragma GCC ivdep
-      for (unsigned x = row->begin_x; x < end; ++x) {
-        hone_thread_index.x = x;
+      for (int x = begin; x < end; ++x, ++thread_x) {
+        hone_global_x = x;
+        hone_thread_index.x = (unsigned)thread_x;
         Body thread = body;
         thread();
       }
     } else {
-      for (unsigned x = row->begin_x; x < end; ++x) {
-        hone_thread_index.x = x;
+      for (int x = begin; x < end; ++x, ++thread_x) {
+        hone_global_x = x;
+        hone_thread_index.x = (unsigned)thread_x;
         Body thread = body;
         thread();
       }
@@ -67,6 +75,12 @@ struct hone_dynamic_shared {
 
 static HoneFiber* hone_self;   // the running fiber
 static HoneBlock* hone_block;  // its block
+static int hone_block_start;   // blockIdx.x * blockDim.x
+
+HONE_INLINE void hone_be(const HoneFiber* self) {
+  hone_thread_index = {self->thread.x, self->thread.y, self->thread.z};
+  hone_global_x = hone_block_start + (int)self->thread.x;
+}
 
 // Leaves fiber `self` and goes on with `next`; returns when some fiber switches back. Every register is declared lost,
 // so that the compiler saves only those that are live, and the jump target is the same for all threads of a phase.
@@ -116,33 +130,15 @@ HONE_INLINE void hone_switch(HoneFiber* self, HoneFiber* next) {
   hone_self = next;  // the register holds whoever is resumed
 }
 
-// Waits a turn: goes on with `next` and comes back as the same thread.
-HONE_INLINE void hone_yield(HoneFiber* self, HoneFiber* next) {
-  if (__builtin_expect(next == self, 0)) {
-    hone_rt_stalled(hone_block);
-    return;
-  }
-  hone_switch(self, next);
-  hone_thread_index = {hone_self->thread.x, hone_self->thread.y, hone_self->thread.z};
-}
-
 template <class Body>
 [[noreturn]] static void hone_thread(HoneFiber* self) {
   hone_self = self;
-  hone_thread_index = {self->thread.x, self->thread.y, self->thread.z};
+  hone_be(self);
   {
     Body body = *(const Body*)hone_block->closure;
     body();
   }
-  self = hone_self;
-  HoneBlock* block = hone_block;
-  HoneFiber* next = self->next;
-  self->previous->next = next;
-  next->previous = self->previous;
-  self->warp->alive &= ~(1u << self->lane);
-  block->stalls = 0;
-  if (--block->alive == 0) next = &block->host;
-  hone_switch(self, next);
+  hone_switch(hone_self, hone_rt_leave(hone_block, hone_self));
   __builtin_unreachable();
 }
 
@@ -151,6 +147,7 @@ static void hone_run_block(HoneBlock* block) {
   hone_grid_dim = dim3(block->grid.x, block->grid.y, block->grid.z);
   hone_block_dim = dim3(block->dim.x, block->dim.y, block->dim.z);
   hone_block_index = {block->index.x, block->index.y, block->index.z};
+  hone_block_start = (int)(block->index.x * block->dim.x);
   hone_switch(&block->host, block->first);
 }
 
@@ -159,27 +156,18 @@ HONE_INLINE void hone_run_blocks(const Body& body) {
   hone_rt_launch_blocks(&hone_run_block, &hone_thread<Body>, &body);
 }
 
+// Goes on as `next`, and comes back as the thread that called.
+HONE_INLINE void hone_go_on(HoneFiber* next) {
+  if (next == hone_self) return;
+  hone_switch(hone_self, next);
+  hone_be(hone_self);
+}
+
 // One predicate per thread comes along; the sum over the block is returned to all. Threads that have returned do not
 // take part, as on devices since Volta.
 HONE_INLINE unsigned hone_barrier(unsigned predicate) {
-  HoneBlock* block = hone_block;
-  if (__builtin_expect(block == nullptr, 0)) hone_rt_fail("a barrier in a kernel that was compiled without barriers");
-  const unsigned generation = block->generation;
-  block->count_in += predicate;
-  ++block->arrived;
-  for (HoneFiber* self = hone_self;; self = hone_self) {
-    if (block->generation != generation) return block->count_out;
-    if (block->arrived == block->alive) {
-      block->arrived = 0;
-      block->count_out = block->count_in;
-      block->count_in = 0;
-      block->stalls = 0;
-      block->generation = generation + 1;
-      return block->count_out;
-    }
-    hone_yield(self, self->next);
-    if (__builtin_expect(block->generation == generation && block->arrived != block->alive, 0)) hone_rt_stalled(block);
-  }
+  hone_go_on(hone_rt_arrive(hone_block, hone_self, predicate));
+  return hone_block->count_out;
 }
 
 HONE_INLINE void __syncthreads() { hone_barrier(0); }

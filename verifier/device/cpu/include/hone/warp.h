@@ -7,41 +7,8 @@ HONE_INLINE unsigned hone_lane() { return hone_self->lane; }
 
 // Lane's contribution in, meeting, then `out` and `votes_out` of the warp are those of this operation.
 HONE_INLINE HoneWarp* hone_meet(unsigned mask, unsigned long long value, unsigned vote) {
-  HoneFiber* self = hone_self;
-  if (__builtin_expect(self == nullptr, 0)) hone_rt_fail("a warp operation in a kernel that was compiled without");
-  HoneWarp* warp = self->warp;
-  const unsigned bit = 1u << self->lane;
-  warp->in[self->lane] = value;
-  warp->votes_in = (warp->votes_in & ~bit) | (vote ? bit : 0);
-  warp->arrived |= bit;
-  for (;;) {
-    if (warp->released & bit) {
-      warp->released &= ~bit;
-      return warp;
-    }
-    const unsigned need = (mask | bit) & warp->alive;
-    if ((warp->arrived & need) == need) {
-      if (need == 0xffffffffu) {
-        __builtin_memcpy(warp->out, warp->in, sizeof warp->out);
-        warp->votes_out = warp->votes_in;
-      } else {
-        for (unsigned rest = need; rest; rest &= rest - 1) {
-          const int lane = __builtin_ctz(rest);
-          warp->out[lane] = warp->in[lane];
-        }
-        warp->votes_out = (warp->votes_out & ~need) | (warp->votes_in & need);
-      }
-      warp->arrived &= ~need;
-      warp->released |= need & ~bit;
-      hone_block->stalls = 0;
-      return warp;
-    }
-    HoneFiber* next = self->warp_next;
-    while (!(warp->alive >> next->lane & 1)) next = next->warp_next;
-    hone_yield(self, next);
-    self = hone_self;
-    if (__builtin_expect(!(warp->released & bit), 0)) hone_rt_stalled(hone_block);
-  }
+  hone_go_on(hone_rt_meet(hone_block, hone_self, mask, value, vote));
+  return hone_self->warp;
 }
 
 template <class T>
