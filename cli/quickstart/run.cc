@@ -1,7 +1,5 @@
 #include "cli/quickstart/run.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <csignal>
 #include <functional>
@@ -21,6 +19,7 @@
 #include "cli/quickstart/groups.h"
 #include "cli/quickstart/language.h"
 #include "policy/model/decoder.h"
+#include "policy/model/threads.h"
 #include "rollout/engine/native_engine.h"
 #include "rollout/episode/evaluation.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -270,7 +269,7 @@ absl::Status QuickstartRun::Run() {
   State& s = *state_;
   std::signal(SIGINT, OnInterrupt);
   const int threads = s.config.threads > 0 ? static_cast<int>(s.config.threads) : static_cast<int>(std::thread::hardware_concurrency());
-  at::set_num_threads(threads);
+  policy::SetComputeThreads(threads);
   HONE_RETURN_IF_ERROR(s.Timed("start the verifier", [&] { return s.StartVerifier(); }));
   HONE_RETURN_IF_ERROR(s.Timed("make the policy", [&] { return s.MakePolicy(); }));
   HONE_RETURN_IF_ERROR(s.Timed("supervised", [&] { return s.Supervise(); }));
