@@ -13,12 +13,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/file.h"
+#include "base/progress.h"
 #include "base/status_macros.h"
 #include "base/task_file.h"
 #include "base/task_suite.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
 #include "verifier/audit/audit.h"
+#include "verifier/client/client.h"
+#include "verifier/client/local_server.h"
 
 namespace hone::cli {
 namespace {
@@ -28,15 +31,17 @@ using verifier::TaskAudit;
 
 // ---- list ----
 
+constexpr char kSuite[] = "suite";  // stands for the built-in one where a path is asked for
+
 struct ListOptions {
-  std::string path;  // empty: the suite
+  std::string path = kSuite;
   std::string split;
   std::string family;
   bool json = false;
 };
 
 absl::StatusOr<std::vector<Task>> Load(const std::string& path) {
-  return LoadTasks(path.empty() ? SuiteFolder() : path);
+  return LoadTasks(path == kSuite ? SuiteFolder() : path);
 }
 
 bool Wanted(const Task& task, const ListOptions& options) {
@@ -72,10 +77,32 @@ std::string Profiles(const Task& task) {
   return absl::StrJoin(task.profiles, " ", [](std::string* out, ValueProfile p) { absl::StrAppend(out, Name(p)); });
 }
 
-absl::Status Show(const std::string& name, bool as_json) {
-  HONE_ASSIGN_OR_RETURN(const Task task, LoadTask(name));
-  if (as_json) {
+/// As a verifier of one's own derives it.
+absl::StatusOr<Signature> SignatureOf(const Task& task) {
+  verifier::LocalServerOptions server_options;
+  server_options.extra_args = {"--set=lanes=1"};
+  HONE_ASSIGN_OR_RETURN(const auto server, verifier::LocalServer::Start(server_options));
+  verifier::ClientOptions client_options;
+  client_options.endpoints = {server->endpoint()};
+  HONE_ASSIGN_OR_RETURN(const auto client, verifier::Client::Create(client_options));
+  return client->DescribeTask(task);
+}
+
+struct ShowOptions {
+  std::string task;
+  bool json = false;
+  bool signature = false;
+};
+
+absl::Status Show(const ShowOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const Task task, LoadTask(options.task));
+  if (options.json) {
     absl::PrintF("%s\n", TaskToJson(task));
+    return absl::OkStatus();
+  }
+  if (options.signature) {
+    HONE_ASSIGN_OR_RETURN(const Signature signature, SignatureOf(task));
+    absl::PrintF("%s\n", signature.Declaration());
     return absl::OkStatus();
   }
   absl::PrintF("%s (level %d, %s, %s, %s)\n", task.id, task.level, task.family, Name(task.split), Name(task.dtype));
@@ -108,7 +135,7 @@ absl::Status Import(const std::string& path, const std::string& out) {
 // ---- audit ----
 
 struct AuditArguments {
-  std::vector<std::string> paths;  // empty: the suite
+  std::vector<std::string> paths = {kSuite};
   std::string only;                // one task id
   std::string markdown;
   std::string out;
@@ -132,7 +159,9 @@ absl::StatusOr<std::vector<TaskAudit>> AuditOne(const std::string& path, const A
   AuditOptions options = arguments.audit;
   options.per_task = absl::Seconds(arguments.task_seconds);
   if (options.python.empty()) options.python = DefaultPython();
-  return verifier::AuditTasks(tasks, options, nullptr);
+  Progress progress("audit", static_cast<int64_t>(tasks.size()));
+  int64_t done = 0;
+  return verifier::AuditTasks(tasks, options, [&](const TaskAudit& audit) { progress.Update(++done, audit.id); });
 }
 
 void Print(const std::vector<TaskAudit>& audits, const AuditArguments& arguments) {
@@ -154,11 +183,10 @@ std::string PageHead() {
 absl::StatusOr<bool> Audit(const AuditArguments& arguments) {
   std::string page = PageHead(), collection;
   bool sound = true;
-  const std::vector<std::string> paths = arguments.paths.empty() ? std::vector<std::string>{""} : arguments.paths;
-  for (const std::string& path : paths) {
+  for (const std::string& path : arguments.paths) {
     std::vector<Task> tasks;
     HONE_ASSIGN_OR_RETURN(const std::vector<TaskAudit> audits, AuditOne(path, arguments, tasks));
-    const std::string title = path.empty() ? "The built-in suite" : path.substr(path.find_last_of('/') + 1);
+    const std::string title = path == kSuite ? "The built-in suite" : path.substr(path.find_last_of('/') + 1);
     const std::string section = verifier::AuditToMarkdown(title, audits);
     Print(audits, arguments);
     if (!arguments.json) absl::PrintF("%s\n", section);
@@ -180,7 +208,7 @@ absl::StatusOr<bool> Audit(const AuditArguments& arguments) {
 void AddList(CLI::App& parent, Action& action) {
   auto options = std::make_shared<ListOptions>();
   CLI::App* list = parent.add_subcommand("list", "One line a task");
-  list->add_option("path", options->path, "Task file, folder, KernelBench checkout or .jsonl; default: the built-in suite");
+  list->add_option("path", options->path, "Task file, folder, KernelBench checkout or .jsonl; default: suite, the built-in one");
   list->add_option("--split", options->split, "Only train or held_out")->check(CLI::IsMember({"train", "held_out"}));
   list->add_option("--family", options->family, "Only this family");
   list->add_flag("--json", options->json, "One JSON object a line");
@@ -188,12 +216,12 @@ void AddList(CLI::App& parent, Action& action) {
 }
 
 void AddShow(CLI::App& parent, Action& action) {
-  auto name = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  auto options = std::make_shared<ShowOptions>();
   CLI::App* show = parent.add_subcommand("show", "One task: its sizes, tolerance and reference");
-  show->add_option("task", *name, "Id in the built-in suite, or a task file")->required();
-  show->add_flag("--json", *json, "As one JSON object");
-  show->callback([name, json, &action] { action = [name, json] { return Report(Show(*name, *json)); }; });
+  show->add_option("task", options->task, "Id in the built-in suite, or a task file")->required();
+  show->add_flag("--json", options->json, "As one JSON object");
+  show->add_flag("--signature", options->signature, "The entry point that a native candidate must define; starts a verifier");
+  show->callback([options, &action] { action = [options] { return Report(Show(*options)); }; });
 }
 
 void AddImport(CLI::App& parent, Action& action) {
@@ -208,7 +236,7 @@ void AddImport(CLI::App& parent, Action& action) {
 void AddAudit(CLI::App& parent, Action& action) {
   auto arguments = std::make_shared<AuditArguments>();
   CLI::App* audit = parent.add_subcommand("audit", "Finds tasks that an answer without work would pass; exit code 3 if any");
-  audit->add_option("paths", arguments->paths, "Collections; default: the built-in suite");
+  audit->add_option("paths", arguments->paths, "Collections; default: suite, the built-in one");
   audit->add_option("--only", arguments->only, "One task of them, by id");
   audit->add_flag("--json", arguments->json, "One JSON object a line");
   audit->add_option("--markdown", arguments->markdown, "Also write the findings as a page");

@@ -5,17 +5,17 @@
 # split: train
 # description: sum of absolute differences between every point and every centre
 # variants:
-#   - points=1 centres=1 features=1
-#   - points=13 centres=7 features=3
-#   - points=129 centres=31 features=17
-# timing_gpu: points=65536 centres=256 features=16
+#   - count=1 clusters=1 features=1
+#   - count=13 clusters=7 features=3
+#   - count=129 clusters=31 features=17
+# timing_gpu: count=65536 clusters=256 features=16
 # profiles: [as_given, signed_normal, large, sparse]
 # ---
 import torch
 import torch.nn as nn
 
-points = 600
-centres = 70
+count = 600
+clusters = 70
 features = 24
 
 
@@ -25,7 +25,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(points, features), torch.randn(centres, features)]
+    return [torch.randn(count, features), torch.randn(clusters, features)]
 
 
 def get_init_inputs():

@@ -18,16 +18,19 @@ batch = 6
 channels = 5
 height = 60
 width = 70
+in_height = 2 * height
+in_width = 2 * width
+out_channels = 4 * channels
 
 
 class Model(nn.Module):
     def forward(self, x):
         blocks = x.reshape(x.shape[0], channels, height, 2, width, 2)
-        return blocks.permute(0, 3, 5, 1, 2, 4).reshape(x.shape[0], 4 * channels, height, width)
+        return blocks.permute(0, 3, 5, 1, 2, 4).reshape(x.shape[0], out_channels, height, width)
 
 
 def get_inputs():
-    return [torch.randn(batch, channels, 2 * height, 2 * width)]
+    return [torch.randn(batch, channels, in_height, in_width)]
 
 
 def get_init_inputs():

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 batch = 8
 groups = 6
 positions = 400
+channels = 4 * groups
 
 
 class Model(nn.Module):
@@ -32,7 +33,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(batch, 4 * groups, positions) * 2.0 + 0.5]
+    return [torch.randn(batch, channels, positions) * 2.0 + 0.5]
 
 
 def get_init_inputs():

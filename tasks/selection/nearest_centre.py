@@ -5,17 +5,17 @@
 # split: held_out
 # description: number of the centre with the smallest squared distance to each point
 # variants:
-#   - points=1 centres=1 features=1
-#   - points=13 centres=7 features=3
-#   - points=129 centres=31 features=17
-# timing_gpu: points=32768 centres=128 features=32
+#   - count=1 clusters=1 features=1
+#   - count=13 clusters=7 features=3
+#   - count=129 clusters=31 features=17
+# timing_gpu: count=32768 clusters=128 features=32
 # profiles: [as_given]
 # ---
 import torch
 import torch.nn as nn
 
-points = 1500
-centres = 30
+count = 1500
+clusters = 30
 features = 9
 
 
@@ -26,9 +26,9 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    grid = torch.randint(-20, 21, (points, features)).float()
-    centre = torch.randint(-20, 21, (centres, features)).float()
-    return [grid * 0.25, centre * 0.25 + 0.001 * torch.arange(centres)[:, None]]
+    grid = torch.randint(-20, 21, (count, features)).float()
+    centre = torch.randint(-20, 21, (clusters, features)).float()
+    return [grid * 0.25, centre * 0.25 + 0.001 * torch.arange(clusters)[:, None]]
 
 
 def get_init_inputs():
