@@ -19,6 +19,7 @@
 #include "rewards/lab/records.h"
 #include "rewards/lab/replay.h"
 #include "rewards/part_table.h"
+#include "trainer/loss/filters/noise_floor.h"
 
 namespace hone::cli {
 namespace {
@@ -192,6 +193,43 @@ void AddTerms(CLI::App& lab, Action& action) {
   });
 }
 
+// ---- noise-floor ----
+
+struct NoiseFloorArguments {
+  std::string file;
+  std::string deltas;
+  std::string csv;
+};
+
+absl::StatusOr<std::vector<double>> DeltasAround(const std::string& given, double suggested) {
+  if (given.empty()) return std::vector<double>{suggested / 4, suggested / 2, suggested, 2 * suggested, 4 * suggested};
+  HONE_ASSIGN_OR_RETURN(const Sweep sweep, rewards::ParseSweep("delta=" + given));
+  return sweep.values;
+}
+
+absl::Status RunNoiseFloor(const NoiseFloorArguments& arguments) {
+  trainer::NoiseFloor floor;
+  HONE_ASSIGN_OR_RETURN(const std::string warning,
+                        trainer::ReadLogProbs(arguments.file, [&](const auto& record) { return floor.Add(record); }));
+  HONE_ASSIGN_OR_RETURN(const double suggested, floor.SuggestedDelta());
+  HONE_ASSIGN_OR_RETURN(const std::vector<double> deltas, DeltasAround(arguments.deltas, suggested));
+  absl::PrintF("%s\nsuggested delta: %.3g\n", floor.Text(deltas), suggested);
+  if (!warning.empty()) absl::PrintF("warning: %s\n", warning);
+  return arguments.csv.empty() ? absl::OkStatus() : WriteFileAtomically(arguments.csv, floor.Csv(deltas));
+}
+
+void AddNoiseFloor(CLI::App& lab, Action& action) {
+  auto arguments = std::make_shared<NoiseFloorArguments>();
+  CLI::App* command =
+      lab.add_subcommand("noise-floor", "Measure learner against rollout log-probs; suggest MirrorPop's delta");
+  command->footer("Example:\n  hone lab noise-floor runs/quick/log_probs.jsonl --deltas 0.01:0.1:0.01");
+  command->add_option("file", arguments->file, "recorded log-probabilities (docs/rewards.md)")->required();
+  command->add_option("--deltas", arguments->deltas,
+                      "thresholds to try: FROM:TO:STEP or A,B,C; default: around the suggestion");
+  command->add_option("--csv", arguments->csv, "also write the table to this file");
+  command->callback([arguments, &action] { action = [arguments] { return Report(RunNoiseFloor(*arguments)); }; });
+}
+
 }  // namespace
 
 void AddLab(CLI::App& app, Action& action) {
@@ -200,6 +238,7 @@ void AddLab(CLI::App& app, Action& action) {
   AddReplay(*lab, action);
   AddExplain(*lab, action);
   AddTerms(*lab, action);
+  AddNoiseFloor(*lab, action);
 }
 
 }  // namespace hone::cli
