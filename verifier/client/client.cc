@@ -57,6 +57,17 @@ v1::VerifyRequest ToMessage(const VerifyRequest& request) {
   return message;
 }
 
+/// Whether the channel is connected, or becomes so at the first attempt.
+bool Connects(grpc::Channel& channel) {
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(5);
+  while (true) {
+    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return true;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
+    if (!channel.WaitForStateChange(state, deadline)) return false;
+  }
+}
+
 struct Endpoint {
   std::string name;
   std::shared_ptr<grpc::Channel> channel;
@@ -85,8 +96,7 @@ class Batch {
     Stream stream;
     for (int failures = 0; !Over();) {
       if (failures > 0) Sleep(BackoffBefore(failures + 1));
-      const auto patience = std::chrono::system_clock::now() + std::chrono::seconds(5);
-      if (!endpoint.channel->WaitForConnected(patience)) {
+      if (!Connects(*endpoint.channel)) {
         ++failures;
         if (failures == options_.max_attempts) EndpointIsDead(endpoint.name);
         continue;

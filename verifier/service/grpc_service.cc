@@ -38,9 +38,10 @@ absl::Status FillDefaults(v1::Protocol* protocol) {
   v1::Protocol only_id;
   only_id.set_id(protocol->id());
   if (protocol->ByteSizeLong() != only_id.ByteSizeLong()) return absl::OkStatus();
-  HONE_ASSIGN_OR_RETURN(const Protocol shipped, ProtocolById(protocol->id().empty() ? Protocol().id : protocol->id()));
+  const absl::StatusOr<Protocol> shipped = ProtocolById(protocol->id().empty() ? Protocol().id : protocol->id());
+  if (!shipped.ok()) return absl::InvalidArgumentError(absl::StrCat("protocol.id: ", shipped.status().message()));
   protocol->Clear();
-  proto::ToWire(shipped, protocol);
+  proto::ToWire(*shipped, protocol);
   return absl::OkStatus();
 }
 
