@@ -47,6 +47,11 @@ const Task& TaskOf(const JobPayload& payload) {
   return verify != nullptr ? verify->task : std::get<Task>(payload);
 }
 
+absl::string_view TraceOf(const JobPayload& payload) {
+  const auto* verify = std::get_if<VerifyRequest>(&payload);
+  return verify != nullptr ? absl::string_view(verify->trace_id) : "";
+}
+
 bool WantsScalar(const VerifyRequest& request) {
   const std::vector<Baseline>& baselines = request.protocol.baselines;
   return !request.task.scalar_baseline.empty() &&
@@ -195,7 +200,7 @@ struct Engine::State {
   bool DescribeOne(Lane& lane, const LeasedJob& job, const JobPayload& payload, JobState& state);
   bool JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, const VerifyRequest& request, JobState& state);
   void FinishVerdict(const LeasedJob& job, const VerifyRequest& request, const JobState& state, Verdict verdict);
-  void FailTry(const LeasedJob& job, absl::string_view stage, const std::string& reason);
+  void FailTry(const LeasedJob& job, absl::string_view stage, absl::string_view trace_id, absl::string_view reason);
   void Report(const LeasedJob& job, const absl::Status& status) const;
 };
 
@@ -516,11 +521,12 @@ void Engine::State::Report(const LeasedJob& job, const absl::Status& status) con
   log.Error("queue", {{"job", job.id}, {"error", status.message()}});
 }
 
-void Engine::State::FailTry(const LeasedJob& job, absl::string_view stage, const std::string& reason) {
+void Engine::State::FailTry(const LeasedJob& job, absl::string_view stage, absl::string_view trace_id,
+                            absl::string_view reason) {
   if (Stopping()) return Report(job, queue.Release(job));
   metrics.CountFailure(stage);
-  log.Warning("try failed", {{"stage", stage}, {"job", job.id}, {"try", job.tries}, {"reason", reason}});
-  Report(job, queue.Fail(job, reason));
+  log.Warning("try failed", {{"trace", trace_id}, {"stage", stage}, {"job", job.id}, {"try", job.tries}, {"reason", reason}});
+  Report(job, queue.Fail(job, std::string(reason)));
 }
 
 void Engine::State::BuildLoop() {
@@ -530,7 +536,7 @@ void Engine::State::BuildLoop() {
 void Engine::State::BuildOne(const LeasedJob& job) {
   const absl::StatusOr<JobPayload> payload = DecodeJobPayload(job.payload);
   absl::StatusOr<JobState> state = DecodeJobState(job.state);
-  if (!payload.ok() || !state.ok()) return FailTry(job, "build", "the queue's record does not decode");
+  if (!payload.ok() || !state.ok()) return FailTry(job, "build", "", "the queue's record does not decode");
   const VerifyRequest& request = std::get<VerifyRequest>(*payload);
   Report(job, queue.Renew(job, 2 * absl::Milliseconds(request.protocol.build_timeout_ms) + kLeaseSlack));
   state->queue_seconds += absl::ToDoubleSeconds(job.waited);
@@ -555,7 +561,7 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   if (!built.ok() && IsCallersToFix(built.status())) {
     return Report(job, queue.Complete(job, EncodeJobResult(built.status())));
   }
-  if (!built.ok()) return FailTry(job, "build", std::string(built.status().message()));
+  if (!built.ok()) return FailTry(job, "build", request.trace_id, built.status().message());
   if (built->status != VerdictStatus::kOk) return FinishVerdict(job, request, *state, VerdictOf(*built));
   state->build = *std::move(built);
   Report(job, queue.Advance(job, LaneKind(DeviceOf(job)), EncodeJobState(*state)));
@@ -612,7 +618,7 @@ bool Engine::State::LaneOne(LaneSlot& slot, Lane& lane, const LeasedJob& job) {
   const absl::StatusOr<JobPayload> payload = DecodeJobPayload(job.payload);
   absl::StatusOr<JobState> state = DecodeJobState(job.state);
   if (!payload.ok() || !state.ok()) {
-    FailTry(job, "lane", "the queue's record does not decode");
+    FailTry(job, "lane", "", "the queue's record does not decode");
     return true;
   }
   state->queue_seconds += absl::ToDoubleSeconds(job.waited);
@@ -633,7 +639,7 @@ bool Engine::State::DescribeOne(Lane& lane, const LeasedJob& job, const JobPaylo
       return true;
     }
     if (!signature.ok()) {
-      FailTry(job, "describe", std::string(signature.status().message()));
+      FailTry(job, "describe", TraceOf(payload), signature.status().message());
       return false;
     }
     signatures.Put(task_key, *signature);
@@ -651,7 +657,7 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
                              JobState& state) {
   const bool noop = slot.spec.device == kNoopDevice;
   if (!noop && (!state.signature || !state.build)) {
-    FailTry(job, "lane", "the job reached the lane unbuilt");
+    FailTry(job, "lane", request.trace_id, "the job reached the lane unbuilt");
     return true;
   }
   // The artefact store may have dropped it while the job waited, or between two starts of the verifier.
@@ -669,13 +675,14 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
   if (state.signature) work.signature = *state.signature;
   if (state.build) work.build = *state.build;
   if (state.scalar_build) work.scalar_build = *state.scalar_build;
+  log.Debug("judging", {{"trace", request.trace_id}, {"job", job.id}, {"lane", slot.spec.name}, {"try", job.tries}});
   absl::StatusOr<Verdict> verdict = lane.Judge(work);
   if (!verdict.ok() && IsCallersToFix(verdict.status())) {
     Report(job, queue.Complete(job, EncodeJobResult(verdict.status())));
     return true;
   }
   if (!verdict.ok() || verdict->status == VerdictStatus::kInfra) {
-    FailTry(job, "lane", verdict.ok() ? verdict->message : std::string(verdict.status().message()));
+    FailTry(job, "lane", request.trace_id, verdict.ok() ? verdict->message : verdict.status().message());
     return verdict.ok();
   }
   FinishVerdict(job, request, state, *std::move(verdict));
