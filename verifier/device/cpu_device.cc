@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 #include "base/tensor.h"
 #include "verifier/device/device.h"
@@ -31,6 +32,8 @@ namespace {
 
 struct CpuDevice {
   int core = 0;
+  std::vector<unsigned char> scratch;  // what Evict fills the cache with
+  volatile unsigned char sink = 0;
 };
 
 std::string FirstLine(const std::string& path) {
@@ -74,7 +77,9 @@ std::string CpuInfo(const char* field) {
 }
 
 int Open(int index, void** device) {
-  *device = new CpuDevice{index};
+  auto* opened = new CpuDevice{index};
+  opened->scratch.assign(static_cast<size_t>(2 * LevelTwoBytes(index)), 1);
+  *device = opened;
   return 0;
 }
 void Close(void* device) { delete static_cast<CpuDevice*>(device); }
@@ -313,6 +318,15 @@ int Compare(void*, const Comparison* comparison, uint64_t* differing) {
   return EINVAL;
 }
 
+int Evict(void* device) {
+  constexpr size_t kLine = 64;
+  auto* cpu = static_cast<CpuDevice*>(device);
+  unsigned char sum = 0;
+  for (size_t i = 0; i < cpu->scratch.size(); i += kLine) sum += cpu->scratch[i];
+  cpu->sink = sum;
+  return 0;
+}
+
 int64_t ClockNs(void*, pid_t runner) {
   clockid_t clock;
   timespec now;
@@ -336,6 +350,7 @@ constexpr DeviceTable kTable = {
     .poison = Poison,
     .count_changed = CountChanged,
     .compare = Compare,
+    .evict = Evict,
     .clock_ns = ClockNs,
 };
 

@@ -66,6 +66,9 @@ struct DeviceTable {
   int (*count_changed)(void* device, const void* data, uint64_t bytes, uint16_t pattern, uint64_t* changed);
   /// Counts the elements that differ.
   int (*compare)(void* device, const Comparison* comparison, uint64_t* differing);
+  /// Pushes everything else out of the cache that the calling core shares with runners bound to it. Null where a round's
+  /// sets have to be more than the cache holds instead.
+  int (*evict)(void* device);
   /// The clock of timed rounds, in ns: on the CPU the processor time that the kernel accounts to process `runner`, on a
   /// GPU monotonic time. Read before a round's message is sent and after its answer. -1: the process is gone.
   int64_t (*clock_ns)(void* device, pid_t runner);

@@ -46,7 +46,7 @@ class DeviceLane : public Lane {
                                                    kSetsLimitBytes);
     lane->checker_ = std::make_unique<Checker>(lane->device_.get(), lane->host_.get(), &lane->seeds_);
     lane->timer_ = std::make_unique<Timer>(lane->device_.get(), lane->host_.get(), &lane->seeds_, lane->worker_.get(),
-                                           lane->cache_.get());
+                                           lane->cache_.get(), options.cpu_core);
     lane->host_->Prepare(kRunnersAhead);
     return lane;
   }

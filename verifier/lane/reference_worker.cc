@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -12,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "verifier/timing/statistics.h"
 
 namespace hone::verifier {
 namespace {
@@ -146,10 +148,9 @@ absl::Status ReferenceWorker::StartIfGone() {
   spawn.argv = {options_.python, "-I", options_.script};
   if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
   // One thread, and memory that is reused in place of being returned to the kernel after each call: the reference's time
-  // is that of its arithmetic, as with the caching allocator of a device.
-  spawn.environment = {"OMP_NUM_THREADS=1",           "MKL_NUM_THREADS=1",
-                       "MALLOC_MMAP_THRESHOLD_=8589934592", "MALLOC_TRIM_THRESHOLD_=8589934592",
-                       "MALLOC_TOP_PAD_=16777216",    "CUDA_VISIBLE_DEVICES="};
+  // is that of its arithmetic, as with the caching allocator of a device. 32 MiB is the most that the C library takes.
+  spawn.environment = {"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "MALLOC_MMAP_THRESHOLD_=33554432",
+                       "MALLOC_TRIM_THRESHOLD_=1073741824", "MALLOC_TOP_PAD_=16777216", "CUDA_VISIBLE_DEVICES="};
   spawn.pass_fds = {{theirs.get(), 3}, {2, 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   child_ = std::move(child);
@@ -280,10 +281,13 @@ absl::Status ReferenceWorker::Fill(const Task& task, const CallPlan& plan, const
   return WithReply(task, Call(Dump(request), fill.memory_fd), [](const Json&) { return absl::OkStatus(); });
 }
 
-absl::StatusOr<int64_t> ReferenceWorker::TimeEager(int64_t pool, absl::Span<const int> sets) {
-  const Json request = {{"op", "time"}, {"pool", pool}, {"sets", std::vector<int>(sets.begin(), sets.end())}};
-  return WithReply(Task{}, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<int64_t> {
-    return reply.at("eager_ns").get<int64_t>();
+absl::StatusOr<double> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls) {
+  std::vector<int> warm_sets(static_cast<size_t>(warm)), sets(static_cast<size_t>(calls));
+  std::iota(warm_sets.begin(), warm_sets.end(), 0);
+  std::iota(sets.begin(), sets.end(), warm);
+  const Json request = {{"op", "time"}, {"pool", pool}, {"warm", warm_sets}, {"sets", sets}};
+  return WithReply(Task{}, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<double> {
+    return Median(reply.at("call_ns").get<std::vector<double>>());
   });
 }
 

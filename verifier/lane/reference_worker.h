@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "base/signature.h"
 #include "base/subprocess.h"
 #include "base/task.h"
@@ -61,8 +60,9 @@ class ReferenceWorker {
   /// kInvalidArgument also when `signature` does not fit the task.
   absl::StatusOr<CallPlan> Plan(const Task& task, const Signature& signature, const Sizes& sizes);
   absl::Status Fill(const Task& task, const CallPlan& plan, const FillRequest& request);
-  /// Processor time of one forward call after another over the sets, in ns.
-  absl::StatusOr<int64_t> TimeEager(int64_t pool, absl::Span<const int> sets);
+  /// Median processor time of one forward call over the sets [warm, warm + calls) of a pool, in ns, after calls over the
+  /// sets [0, warm) that bring its code in.
+  absl::StatusOr<double> TimeEager(int64_t pool, int warm, int calls);
   void Release(int64_t pool);
 
   /// From another thread: the call that runs fails soon, and so do all later ones.

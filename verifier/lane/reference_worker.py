@@ -6,19 +6,20 @@ and the JSON; descriptors travel with the frame's header. One request, one reply
   {"op": "describe", "source", "dtype", "points": [sizes, ...]}         -> {"tensors", "sizes", "scalars"}
   {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars"}
   {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "set_bytes", "offsets", "bytes",
-   "seeds", "parameter_seeds"}  with the pool's memory as descriptor             -> {"eager_ns", "finite"}
-  {"op": "time", "pool", "sets"}                                        -> {"eager_ns"}
+   "seeds", "parameter_seeds"}  with the pool's memory as descriptor             -> {}
+  {"op": "time", "pool", "warm", "sets"}                                -> {"call_ns": [of each set]}
   {"op": "release", "pool"}                                             -> {}
 
 A reply has "ok": true, or false with "message" and "line" (of the module, 0: unknown) when the task itself is at fault.
 Sets lie in the pool's memory `set_bytes` apart; `offsets` and `bytes` have one entry for each input, parameter and output. Times are
-processor time of this thread.
+processor time of this thread. `warm` sets run first and untimed.
 """
 
 import array
 import ast
 import gc
 import inspect
+import itertools
 import json
 import keyword
 import linecache
@@ -217,7 +218,7 @@ class Reference:
 
 
 def seed_everything(seed):
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed also visits every accelerator, which costs 80 us
     random.seed(seed)
     if numpy is not None:
         numpy.random.seed(seed % (1 << 32))
@@ -336,14 +337,16 @@ def trace(source, sizes, dtype):
 
 
 def perturbations(source, dtype, base):
-    """Traces with one constant changed each, to tell equal sizes apart; constants that cannot change are left out."""
+    """Traces with one constant changed each, to tell equal sizes apart and to see which sizes change at all (half of an odd
+    one may not): up to two for each constant, none for those that cannot change."""
     biggest = max((tensor.numel() for _, _, tensor in base.tensors), default=0)
     on_meta = all(tensor.is_meta for _, _, tensor in base.tensors)
     for name, value in base.constants.items():
         if not 0 < value < 1 << 40:
             continue
+        found = 0
         for other in (value + 1, 2 * value, value + 2, value + 4, value - 1):
-            if other < 1:
+            if other < 1 or found == 2:
                 continue
             try:
                 changed = trace(source, {name: other}, dtype) if on_meta else None
@@ -353,7 +356,7 @@ def perturbations(source, dtype, base):
                 continue
             if changed is not None and changed.layout == base.layout:
                 yield changed
-                break
+                found += 1
 
 
 class Names:
@@ -488,7 +491,7 @@ class Worker:
             raise RuntimeError("fill needs the pool's memory")
         reference = Reference(request["source"], request["sizes"], request["dtype"])
         pool = Pool(mmap.mmap(fds[0], 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
-        models, eager_ns, finite = {}, [], True
+        models = {}
         for position, seed in enumerate(request["seeds"]):
             parameter_seed = request["parameter_seeds"][position]
             if parameter_seed not in models:
@@ -497,14 +500,12 @@ class Worker:
                 models[parameter_seed] = reference.build(parameter_seed)
             base = position * request["set_bytes"]
             slots = [(base + offset, size) for offset, size in zip(request["offsets"], request["bytes"])]
-            call, ns, good = self.fill_set(reference, pool, models[parameter_seed], seed, request["profile"], slots)
-            eager_ns.append(ns)
-            finite = finite and good
+            call = self.fill_set(reference, pool, models[parameter_seed], seed, request["profile"], slots)
             if request["keep"]:
                 pool.calls.append(call)
         if request["keep"]:
             self.pools[request["pool"]] = (reference, pool)
-        return {"eager_ns": eager_ns, "finite": finite}
+        return {}
 
     def fill_set(self, reference, pool, model, seed, profile, slots):
         args = reference.draw(seed, profile)
@@ -525,34 +526,30 @@ class Worker:
                 for value, copy in zip(args, copies)
                 if isinstance(value, torch.Tensor) and value.is_contiguous() and value.dim() > 0
             )
-        inputs = clones(args) if reference.mutates else args
-        start = time.thread_time_ns()
-        outputs = reference.call(model, inputs)
-        ns = time.thread_time_ns() - start
-        finite = True
-        for output in outputs:
+        for output in reference.call(model, clones(args) if reference.mutates else args):
             slot = next(slots, None)
             if slot is None:
                 raise TaskError("forward returns more tensors than when it was traced")
             pool.view(slot, output).copy_(output)
-            if output.is_floating_point():
-                finite = finite and bool(torch.isfinite(output).all())
         if next(slots, None) is not None:
             raise TaskError("forward returns fewer tensors than when it was traced")
-        return (model, args), ns, finite
+        return model, args
 
     def time(self, request):
         reference, pool = self.pools[request["pool"]]
-        calls = [pool.calls[index] for index in request["sets"]]
+        calls = [pool.calls[index] for index in request["warm"] + request["sets"]]
         if reference.mutates:
             calls = [(model, clones(args)) for model, args in calls]
+        clock, stamps = time.thread_time_ns, []
         try:
-            start = time.thread_time_ns()
             for model, args in calls:
+                start = clock()
                 model(*args)
-            return {"eager_ns": time.thread_time_ns() - start}
+                stamps.append((start, clock()))
         except Exception as error:
             raise blame("Model.forward", error) from None
+        reading = min(-(clock() - clock()) for _ in range(5))  # what one reading of the clock costs
+        return {"call_ns": [end - start - reading for start, end in stamps[len(request["warm"]) :]]}
 
     def release(self, request):
         self.pools.pop(request["pool"], None)
@@ -575,6 +572,17 @@ class Worker:
 
 def clones(args):
     return [value.clone() if isinstance(value, torch.Tensor) else value for value in args]
+
+
+# Traced once before the first request: tracing without data loads a part of torch that takes a second or two.
+WARM_UP = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, 1).sum()
+def get_inputs():
+    return [torch.rand(2, 3)]
+"""
 
 
 # ---- The socket. ----
@@ -618,11 +626,12 @@ def main():
     torch.set_grad_enabled(False)
     connection = socket.socket(fileno=SOCKET_FD)
     worker = Worker()
-    write_frame(connection, {"ok": True, "torch": torch.__version__})
+    describe({"source": WARM_UP, "dtype": "float32", "points": []})
     gc.collect()
     gc.freeze()
-    gc.disable()  # collections would fall into timed rounds; each fill collects instead
-    while True:
+    write_frame(connection, {"ok": True, "torch": torch.__version__})
+    gc.disable()  # collections would fall into timed rounds: they are made between requests instead
+    for count in itertools.count():
         request, fds = read_frame(connection)
         try:
             reply = worker.answer(request, fds)
@@ -636,7 +645,7 @@ def main():
                 os.close(fd)
         write_frame(connection, reply)
         if request["op"] in ("fill", "describe"):
-            gc.collect()
+            gc.collect(2 if count % 1024 == 0 else 0)  # a full one takes tens of milliseconds
 
 
 if __name__ == "__main__":

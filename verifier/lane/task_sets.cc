@@ -125,7 +125,8 @@ absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signatur
   const int64_t set_bytes = std::max<int64_t>(
       1, BytesOfRole(sets.timed_plan, signature, Role::kInput) +
              BytesOfRole(sets.timed_plan, signature, Role::kOutput) + (sets.share_parameters ? 0 : parameters));
-  const int64_t rotate = protocol.rotate_bytes > 0 ? protocol.rotate_bytes : 2 * device_->properties().cache_bytes;
+  const int64_t cache = device_->table().evict != nullptr ? 0 : 2 * device_->properties().cache_bytes;
+  const int64_t rotate = protocol.rotate_bytes > 0 ? protocol.rotate_bytes : cache;
   const double call_ns = std::max(kFastestCallNs, static_cast<double>(set_bytes) / kFastestBytesPerNs);
   const auto for_cache = static_cast<int64_t>(rotate / set_bytes + 1);
   const auto for_overhead =
@@ -133,6 +134,7 @@ absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signatur
   const int64_t affordable = std::max<int64_t>(for_cache, kMaxRoundBytes / set_bytes);
   sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
                                                     std::min<int64_t>(kMaxSlots, affordable)));
+  sets.least_slots = static_cast<int>(std::min<int64_t>(for_cache, sets.slots));
   const int64_t round_bytes = std::max<int64_t>(1, sets.slots * set_bytes);
   sets.max_rounds = static_cast<int>(std::clamp<int64_t>(kMaxKeptBytes / round_bytes, 1, protocol.max_rounds + 1));
   sets.layout = LayOut(sets, signature);
@@ -180,16 +182,17 @@ TimedLayout TaskSetsCache::LayOut(const TaskSets& sets, const Signature& signatu
   return layout;
 }
 
-absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int round) {
+absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int round, int count) {
   const bool seen = round >= sets.max_rounds;
   const size_t index = static_cast<size_t>(round % sets.max_rounds);
-  if (index < sets.rounds.size() && !seen) return sets.rounds[index].get();
-  if (index >= sets.rounds.size()) {
+  while (index >= sets.rounds.size()) {
     sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan));
   }
   Pool* pool = sets.rounds[index].get();
-  HONE_RETURN_IF_ERROR(pool->Fill(*worker_, *seeds_, task, sets.timed_sizes, ValueProfile::kAsGiven, sets.slots,
-                                  /*keep=*/true, sets.share_parameters));
+  if (pool->sets() >= count && !seen) return pool;
+  HONE_RETURN_IF_ERROR(pool->Fill(*worker_, *seeds_, task, sets.timed_sizes, ValueProfile::kAsGiven,
+                                  std::max({count, sets.least_slots, pool->sets()}), /*keep=*/true,
+                                  sets.share_parameters));
   return pool;
 }
 

@@ -42,7 +42,8 @@ struct TaskSets {
   Sizes timed_sizes;
   std::vector<int64_t> timed_size_values;
   CallPlan timed_plan;
-  int slots = 0;                         // sets of one timed round
+  int slots = 0;                         // sets that one timed round can have
+  int least_slots = 0;                   // and must have, for the cache to hold none
   int max_rounds = 0;                    // rounds whose sets are kept
   bool share_parameters = false;         // weights too large for a copy in every slot
   std::vector<std::unique_ptr<Pool>> rounds;  // filled when a candidate first needs them
@@ -61,9 +62,9 @@ class TaskSetsCache {
 
   /// The task's sets, ready for checking. Valid until the next call.
   absl::StatusOr<TaskSets*> Get(const Task& task, const Signature& signature, const Protocol& protocol);
-  /// The sets of timed round `round`, contents that this candidate has not seen. Beyond max_rounds earlier ones are
-  /// filled anew.
-  absl::StatusOr<Pool*> Round(const Task& task, TaskSets& sets, int round);
+  /// At least `count` sets for timed round `round`, contents that this candidate has not seen. Beyond max_rounds earlier
+  /// rounds' are filled anew.
+  absl::StatusOr<Pool*> Round(const Task& task, TaskSets& sets, int round, int count);
 
  private:
   struct Entry {

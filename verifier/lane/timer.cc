@@ -3,19 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <fcntl.h>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/timing/statistics.h"
 
 namespace hone::verifier {
 namespace {
 
 constexpr int kCalibrations = 9;
-constexpr double kWorkerClockNs = 1'000;  // what reading its clock and returning costs the reference worker
+constexpr double kWorkerRoundNs = 150'000;  // of the reference's timed calls in a round, and at most so many calls
+constexpr int kWorkerCalls = 5;
+constexpr int kWorkerWarm = 1;  // calls before them: an interpreter is slow to come back from a message
 constexpr absl::Duration kQuietTime = absl::Seconds(30);  // for a runner to obey before it holds an artefact
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 
@@ -45,10 +47,23 @@ struct Timer::Session {
   const LaneJob& job;
   TaskSets& sets;
   Budget& budget;
+  const ScopedCore& core;
   std::vector<Party> parties;  // the candidate first
   uint16_t poison = 0;
   int rounds_staged = 0;
   TimeResult result;
+
+  /// Sets that a round needs: each runner's calls, and those of the worker with the ones that warm it up.
+  int SlotsOfRunners() const {
+    int slots = sets.least_slots;
+    for (const Party& party : parties) slots = std::max(slots, party.runner != nullptr ? party.calls : 1);
+    return slots;
+  }
+  int Slots() const {
+    int slots = SlotsOfRunners();
+    for (const Party& party : parties) slots = std::max(slots, party.runner == nullptr ? party.calls + kWorkerWarm : 1);
+    return slots;
+  }
 
   Party& candidate() { return parties.front(); }
   const Party& candidate() const { return parties.front(); }
@@ -56,7 +71,9 @@ struct Timer::Session {
 };
 
 absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budget& budget) {
-  Session session{job, sets, budget};
+  const ScopedCore core(cpu_core_);
+  core.Bind(worker_->pid());
+  Session session{job, sets, budget, core};
   session.poison = DrawPoison(*seeds_);
   session.parties.emplace_back();
   for (const Baseline baseline : job.protocol.baselines) {
@@ -133,6 +150,7 @@ absl::Status Timer::Open(Session& session) {
 
 absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party& party, const std::string& artefact) {
   HONE_ASSIGN_OR_RETURN(party.runner, host_->Start());
+  session.core.Bind(party.runner->pid());
   HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage_.table().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage_.inputs().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd outputs, stage_.outputs(party.outputs).Export(Access::kReadWrite));
@@ -165,9 +183,7 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
-  int used = 1;
-  for (const Party& party : session.parties) used = std::max(used, party.runner != nullptr ? party.calls : 1);
-  for (int slot = 0; slot < used; ++slot) {
+  for (int slot = 0; slot < session.SlotsOfRunners(); ++slot) {
     for (size_t t = 0; t < tensors.size(); ++t) {
       if (session.IsOutput(t)) continue;
       const bool shared =
@@ -190,11 +206,13 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
 }
 
 absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& party, const Pool& pool) {
+  if (device_->table().evict != nullptr) {
+    HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
+  }
   if (party.runner == nullptr) {
-    std::vector<int> order(static_cast<size_t>(party.calls));
-    std::iota(order.begin(), order.end(), 0);
-    HONE_ASSIGN_OR_RETURN(const int64_t ns, worker_->TimeEager(pool.id(), order));
-    party.round_ns = static_cast<double>(ns);
+    const int warm = std::min(kWorkerWarm, pool.sets() - 1);
+    HONE_ASSIGN_OR_RETURN(const double call_ns, worker_->TimeEager(pool.id(), warm, party.calls));
+    party.round_ns = call_ns * party.calls;
     return std::optional<Finding>();
   }
   const pid_t pid = party.runner->pid();
@@ -265,7 +283,7 @@ absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, con
 /// One round that does not count: brings code and data in, learns how long a call takes, and from that how many calls a
 /// round needs for its message to weigh little.
 absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
-  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, 0));
+  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, 0, session.Slots()));
   for (Party& party : session.parties) {
     if (party.kind != Party::Kind::kScalar) continue;
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, OpenRunner(session, party, session.job.scalar_build.artefact));
@@ -285,17 +303,18 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
           absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
     }
     if (finding) return finding;
-    const double overhead = party.runner != nullptr ? party.overhead_ns : kWorkerClockNs;
-    const double wanted = overhead / std::max(session.job.protocol.max_overhead, 1e-4);
-    const double calls = std::ceil(wanted / std::max(party.round_ns, 1.0));
-    party.calls = static_cast<int>(std::clamp<double>(calls, 1, session.sets.slots));
+    const bool worker = party.runner == nullptr;
+    const double wanted =
+        worker ? kWorkerRoundNs : party.overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
+    const double most = worker ? std::min(kWorkerCalls, std::max(1, session.sets.slots - kWorkerWarm)) : session.sets.slots;
+    party.calls = static_cast<int>(std::clamp(std::ceil(wanted / std::max(party.round_ns, 1.0)), 1.0, most));
     party.disagreement_ns.clear();
   }
   return std::optional<Finding>();
 }
 
 absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int round) {
-  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round));
+  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round, session.Slots()));
   HONE_RETURN_IF_ERROR(StageRound(session, *pool));
   std::vector<Party*> order;
   for (Party& party : session.parties) order.push_back(&party);

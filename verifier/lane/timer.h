@@ -1,7 +1,8 @@
 #pragma once
 
 // The timed phase: paired rounds of candidate and baselines, in random order, over sets that the candidate has never seen,
-// in a working set that no cache holds. Every output of every timed call is compared.
+// with cold data: the cache is cleared before each party's turn, or a round's sets are more than it holds. Every output of
+// every timed call is compared.
 //
 // On the CPU device a round's time is the processor time that the kernel accounts to the runner's process, read by the
 // judge around the round's message, less what a message alone costs. Whatever a runner does in that time is charged to it,
@@ -30,9 +31,16 @@ struct TimeResult {
 
 class Timer {
  public:
-  /// All outlive the timer.
-  Timer(const Device* device, RunnerHost* host, SecretSeeds* seeds, ReferenceWorker* worker, TaskSetsCache* cache)
-      : device_(device), host_(host), seeds_(seeds), worker_(worker), cache_(cache), stage_(device) {}
+  /// All outlive the timer. `cpu_core`: where everything that is timed runs, -1: wherever the judge is.
+  Timer(const Device* device, RunnerHost* host, SecretSeeds* seeds, ReferenceWorker* worker, TaskSetsCache* cache,
+        int cpu_core)
+      : device_(device),
+        host_(host),
+        seeds_(seeds),
+        worker_(worker),
+        cache_(cache),
+        cpu_core_(cpu_core),
+        stage_(device) {}
 
   /// kInvalidArgument: the task's scalar baseline does not run or is wrong. kUnimplemented: a baseline that this device
   /// does not have.
@@ -55,6 +63,7 @@ class Timer {
   SecretSeeds* seeds_;
   ReferenceWorker* worker_;
   TaskSetsCache* cache_;
+  int cpu_core_;
   Stage stage_;
 };
 

@@ -474,6 +474,9 @@ int ZygoteMain(int argc, char** argv) {
   // A runner of the same user could otherwise read this process's memory.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) error = strerror(errno);
   if (error.empty()) ready.seccomp = AssembleFilters(&filters, &error);
+  // Artefacts name no libraries of their own: the C library's mathematics must be there when they are opened.
+  if (error.empty() && dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL) == nullptr) error = dlerror();
+  dlopen("libmvec.so.1", RTLD_NOW | RTLD_GLOBAL);  // vector forms; not on every machine
   for (int i = 2; i < argc && error.empty(); ++i) {
     if (std::strcmp(argv[i], "--core") == 0 && i + 1 < argc) {
       cpu_set_t cores;
