@@ -35,7 +35,7 @@ Protocol Quick() {
   protocol.min_rounds = 5;
   protocol.max_rounds = 15;
   protocol.target_half_width = 0.03;
-  protocol.max_overhead = 0.02;
+  protocol.max_overhead = 0.04;
   protocol.build_timeout_ms = 30'000;
   protocol.run_timeout_ms = 10'000;
   return protocol;

@@ -135,7 +135,7 @@ int Allocate(void*, uint64_t bytes, DeviceBuffer* buffer) {
   if (fd < 0) return errno;
   void* data = MAP_FAILED;
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
-    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
   if (data == MAP_FAILED) {
     const int error = errno;

@@ -73,25 +73,28 @@ SetLayout PackSet(const std::vector<TensorSpec>& tensors) {
   return layout;
 }
 
-absl::Status Pool::Fill(ReferenceWorker& worker, SecretSeeds& seeds, const Task& task, const Sizes& sizes,
-                        ValueProfile profile, int sets, bool keep, bool share_parameters) {
-  HONE_RETURN_IF_ERROR(memory_.Reserve(static_cast<uint64_t>(sets * layout_.bytes)));
+absl::Status Pool::Extend(ReferenceWorker& worker, SecretSeeds& seeds, const Task& task, int sets) {
+  sets = std::min(sets, spec_.capacity);
+  if (sets <= sets_) return absl::OkStatus();
+  HONE_RETURN_IF_ERROR(memory_.Reserve(static_cast<uint64_t>(spec_.capacity * layout_.bytes)));
   HONE_ASSIGN_OR_RETURN(const UniqueFd fd, memory_.Export(Access::kReadWrite));
   FillRequest request;
   request.pool = id_;
-  request.sizes = sizes;
-  request.profile = profile;
-  request.keep = keep;
+  request.sizes = spec_.sizes;
+  request.profile = spec_.profile;
+  request.keep = spec_.keep;
   request.memory_fd = fd.get();
+  request.first_set = sets_;
   request.set_bytes = layout_.bytes;
   request.offsets = layout_.offsets;
-  const int64_t shared = seeds.NextSeed();
-  for (int i = 0; i < sets; ++i) {
+  if (sets_ == 0) shared_seed_ = seeds.NextSeed();
+  for (int i = sets_; i < sets; ++i) {
     request.seeds.push_back(seeds.NextSeed());
-    request.parameter_seeds.push_back(share_parameters ? shared : seeds.NextSeed());
+    request.parameter_seeds.push_back(spec_.share_parameters ? shared_seed_ : seeds.NextSeed());
   }
+  HONE_RETURN_IF_ERROR(worker.Fill(task, plan_, request));
   sets_ = sets;
-  return worker.Fill(task, plan_, request);
+  return absl::OkStatus();
 }
 
 // ---- Stage, table ----

@@ -66,20 +66,30 @@ struct SetLayout {
 };
 SetLayout PackSet(const std::vector<TensorSpec>& tensors);
 
+/// What the sets of a pool are drawn by.
+struct PoolSpec {
+  Sizes sizes;
+  ValueProfile profile = ValueProfile::kAsGiven;
+  bool keep = false;              // the reference can be timed on them
+  bool share_parameters = false;  // one copy of the weights for all sets
+  int capacity = 1;               // sets at most; memory is used as they are filled
+};
+
 /// Sets of one task at one choice of its constants, with their expected outputs.
 class Pool {
  public:
-  Pool(const Device* device, int64_t id, CallPlan plan)
-      : id_(id), plan_(std::move(plan)), layout_(PackSet(plan_.tensors)), memory_(device) {}
+  Pool(const Device* device, int64_t id, CallPlan plan, PoolSpec spec)
+      : id_(id), plan_(std::move(plan)), spec_(std::move(spec)), layout_(PackSet(plan_.tensors)), memory_(device) {}
 
-  /// (Re)fills `sets` sets with fresh seeds. Weights are shared by all sets when `share_parameters`.
-  absl::Status Fill(ReferenceWorker& worker, SecretSeeds& seeds, const Task& task, const Sizes& sizes,
-                    ValueProfile profile, int sets, bool keep, bool share_parameters);
+  /// Fills sets with fresh seeds until there are `sets`, at most the capacity; those that are there stay.
+  absl::Status Extend(ReferenceWorker& worker, SecretSeeds& seeds, const Task& task, int sets);
+  /// Forgets all sets.
+  void Clear() { sets_ = 0; }
 
   int64_t id() const { return id_; }
   const CallPlan& plan() const { return plan_; }
   int sets() const { return sets_; }
-  int64_t bytes() const { return static_cast<int64_t>(memory_.bytes()); }
+  int64_t bytes() const { return sets_ * layout_.bytes; }
   /// An input or parameter as given to the reference, or an output as the reference made it.
   const unsigned char* Data(int set, size_t tensor) const {
     return memory_.data() + set * layout_.bytes + layout_.offsets[tensor];
@@ -88,9 +98,11 @@ class Pool {
  private:
   int64_t id_;
   CallPlan plan_;
+  PoolSpec spec_;
   SetLayout layout_;
   Buffer memory_;
   int sets_ = 0;
+  int64_t shared_seed_ = 0;  // of the weights, when they are shared
 };
 
 /// Buffers that runners map: a table, inputs they can only read, and outputs of each.

@@ -271,6 +271,7 @@ absl::Status ReferenceWorker::Fill(const Task& task, const CallPlan& plan, const
   request["sizes"] = SizesJson(fill.sizes);
   request["profile"] = Text(Name(fill.profile));
   request["keep"] = fill.keep;
+  request["first_set"] = fill.first_set;
   request["set_bytes"] = fill.set_bytes;
   request["offsets"] = fill.offsets;
   std::vector<int64_t> bytes;

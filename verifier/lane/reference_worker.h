@@ -37,13 +37,14 @@ struct CallPlan {
 };
 
 /// Input sets with their expected outputs, to be written into shared memory: set i begins at i * set_bytes, tensor t of it
-/// at offsets[t].
+/// at offsets[t], from first_set on.
 struct FillRequest {
   int64_t pool = 0;                 // the caller's name for it
   Sizes sizes;
   ValueProfile profile = ValueProfile::kAsGiven;
   bool keep = false;                // sets stay callable, for TimeEager
   int memory_fd = -1;
+  int first_set = 0;                // 0: a new pool; else these sets follow those it has
   int64_t set_bytes = 0;
   std::vector<int64_t> offsets;     // [tensors]
   std::vector<int64_t> seeds;       // [sets], of the inputs

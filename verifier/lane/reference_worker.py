@@ -5,7 +5,7 @@ and the JSON; descriptors travel with the frame's header. One request, one reply
 
   {"op": "describe", "source", "dtype", "points": [sizes, ...]}         -> {"tensors", "sizes", "scalars"}
   {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars"}
-  {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "set_bytes", "offsets", "bytes",
+  {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "first_set", "set_bytes", "offsets", "bytes",
    "seeds", "parameter_seeds"}  with the pool's memory as descriptor             -> {}
   {"op": "time", "pool", "warm", "sets"}                                -> {"call_ns": [of each set]}
   {"op": "release", "pool"}                                             -> {}
@@ -468,9 +468,16 @@ def plan(request):
 class Pool:
     """Sets of one task at one shape. `calls` has (model, arguments) of each set, when they are kept for timing."""
 
-    def __init__(self, memory):
+    def __init__(self, reference, memory):
+        self.reference = reference
         self.memory = memory
         self.calls = []
+        self.last_model = (None, None)  # of the last seed
+
+    def model(self, seed):
+        if self.last_model[0] != seed:
+            self.last_model = (seed, self.reference.build(seed))
+        return self.last_model[1]
 
     def view(self, slot, like):
         offset, expected_bytes = slot
@@ -489,25 +496,24 @@ class Worker:
     def fill(self, request, fds):
         if len(fds) != 1:
             raise RuntimeError("fill needs the pool's memory")
-        reference = Reference(request["source"], request["sizes"], request["dtype"])
-        pool = Pool(mmap.mmap(fds[0], 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
-        models = {}
+        first = request["first_set"]
+        pool = self.pools[request["pool"]] if request["keep"] and first > 0 else None
+        if pool is None:
+            memory = mmap.mmap(fds[0], 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            pool = Pool(Reference(request["source"], request["sizes"], request["dtype"]), memory)
         for position, seed in enumerate(request["seeds"]):
-            parameter_seed = request["parameter_seeds"][position]
-            if parameter_seed not in models:
-                if not request["keep"]:
-                    models.clear()
-                models[parameter_seed] = reference.build(parameter_seed)
-            base = position * request["set_bytes"]
+            base = (first + position) * request["set_bytes"]
             slots = [(base + offset, size) for offset, size in zip(request["offsets"], request["bytes"])]
-            call = self.fill_set(reference, pool, models[parameter_seed], seed, request["profile"], slots)
+            model = pool.model(request["parameter_seeds"][position])
+            call = self.fill_set(pool, model, seed, request["profile"], slots)
             if request["keep"]:
                 pool.calls.append(call)
         if request["keep"]:
-            self.pools[request["pool"]] = (reference, pool)
+            self.pools[request["pool"]] = pool
         return {}
 
-    def fill_set(self, reference, pool, model, seed, profile, slots):
+    def fill_set(self, pool, model, seed, profile, slots):
+        reference = pool.reference
         args = reference.draw(seed, profile)
         slots = iter(slots)
         for position, value in enumerate(args):
@@ -536,9 +542,9 @@ class Worker:
         return model, args
 
     def time(self, request):
-        reference, pool = self.pools[request["pool"]]
+        pool = self.pools[request["pool"]]
         calls = [pool.calls[index] for index in request["warm"] + request["sets"]]
-        if reference.mutates:
+        if pool.reference.mutates:
             calls = [(model, clones(args)) for model, args in calls]
         clock, stamps = time.thread_time_ns, []
         try:

@@ -60,6 +60,11 @@ int64_t BytesOfRole(const CallPlan& plan, const Signature& signature, TensorArgu
 int64_t TaskSets::bytes() const {
   int64_t total = 0;
   for (const CheckCase& check : cases) total += check.pool->bytes();
+  return total + RoundBytes();
+}
+
+int64_t TaskSets::RoundBytes() const {
+  int64_t total = 0;
   for (const auto& round : rounds) total += round->bytes();
   return total;
 }
@@ -95,9 +100,12 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
     if (profile != ValueProfile::kAsGiven) {
       absl::StrAppend(&check.label, check.label.empty() ? "" : " ", "(", Name(profile), " values)");
     }
-    check.pool = std::make_unique<Pool>(device_, next_pool_++, std::move(plan));
-    HONE_RETURN_IF_ERROR(check.pool->Fill(*worker_, *seeds_, task, sizes, profile, protocol.check_sets_per_shape,
-                                          /*keep=*/false, /*share_parameters=*/false));
+    PoolSpec spec;
+    spec.sizes = sizes;
+    spec.profile = profile;
+    spec.capacity = protocol.check_sets_per_shape;
+    check.pool = std::make_unique<Pool>(device_, next_pool_++, std::move(plan), std::move(spec));
+    HONE_RETURN_IF_ERROR(check.pool->Extend(*worker_, *seeds_, task, protocol.check_sets_per_shape));
     sets.cases.push_back(std::move(check));
     return absl::OkStatus();
   };
@@ -135,8 +143,6 @@ absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signatur
   sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
                                                     std::min<int64_t>(kMaxSlots, affordable)));
   sets.least_slots = static_cast<int>(std::min<int64_t>(for_cache, sets.slots));
-  const int64_t round_bytes = std::max<int64_t>(1, sets.slots * set_bytes);
-  sets.max_rounds = static_cast<int>(std::clamp<int64_t>(kMaxKeptBytes / round_bytes, 1, protocol.max_rounds + 1));
   sets.layout = LayOut(sets, signature);
   return absl::OkStatus();
 }
@@ -183,16 +189,21 @@ TimedLayout TaskSetsCache::LayOut(const TaskSets& sets, const Signature& signatu
 }
 
 absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int round, int count) {
-  const bool seen = round >= sets.max_rounds;
-  const size_t index = static_cast<size_t>(round % sets.max_rounds);
-  while (index >= sets.rounds.size()) {
-    sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan));
+  const auto wanted = static_cast<size_t>(round);
+  bool seen = false;
+  if (wanted >= sets.rounds.size() && (sets.rounds.empty() || sets.RoundBytes() < kMaxKeptBytes)) {
+    PoolSpec spec;
+    spec.sizes = sets.timed_sizes;
+    spec.keep = true;
+    spec.share_parameters = sets.share_parameters;
+    spec.capacity = sets.slots;
+    sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan, std::move(spec)));
+  } else if (wanted >= sets.rounds.size()) {
+    seen = true;  // no room for more: what this candidate saw in an earlier round makes way
   }
-  Pool* pool = sets.rounds[index].get();
-  if (pool->sets() >= count && !seen) return pool;
-  HONE_RETURN_IF_ERROR(pool->Fill(*worker_, *seeds_, task, sets.timed_sizes, ValueProfile::kAsGiven,
-                                  std::max({count, sets.least_slots, pool->sets()}), /*keep=*/true,
-                                  sets.share_parameters));
+  Pool* pool = sets.rounds[wanted % sets.rounds.size()].get();
+  if (seen) pool->Clear();
+  HONE_RETURN_IF_ERROR(pool->Extend(*worker_, *seeds_, task, std::max(count, sets.least_slots)));
   return pool;
 }
 

@@ -44,7 +44,6 @@ struct TaskSets {
   CallPlan timed_plan;
   int slots = 0;                         // sets that one timed round can have
   int least_slots = 0;                   // and must have, for the cache to hold none
-  int max_rounds = 0;                    // rounds whose sets are kept
   bool share_parameters = false;         // weights too large for a copy in every slot
   std::vector<std::unique_ptr<Pool>> rounds;  // filled when a candidate first needs them
   TimedLayout layout;
@@ -52,6 +51,7 @@ struct TaskSets {
   int64_t generation = 0;                // of the reference worker that holds the pools
 
   int64_t bytes() const;
+  int64_t RoundBytes() const;
 };
 
 /// Least recently used tasks leave when the sets outgrow the limit.
@@ -62,8 +62,8 @@ class TaskSetsCache {
 
   /// The task's sets, ready for checking. Valid until the next call.
   absl::StatusOr<TaskSets*> Get(const Task& task, const Signature& signature, const Protocol& protocol);
-  /// At least `count` sets for timed round `round`, contents that this candidate has not seen. Beyond max_rounds earlier
-  /// rounds' are filled anew.
+  /// At least `count` sets for timed round `round`, contents that this candidate has not seen. Where the
+  /// memory for a task is spent, an earlier round's are filled anew.
   absl::StatusOr<Pool*> Round(const Task& task, TaskSets& sets, int round, int count);
 
  private:
