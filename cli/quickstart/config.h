@@ -56,7 +56,7 @@ struct QuickstartRl {
   int64_t steps = 80;
   int64_t groups = 8;
   int64_t group_size = 8;
-  int64_t max_tokens = 220;
+  int64_t max_tokens = 320;
   double temperature = 1.0;
   double learning_rate = 3e-4;
   double clip_low = 0.2;
