@@ -1,5 +1,6 @@
 #include "cli/quickstart/config.h"
 
+#include "rewards/advantage/group.h"
 #include "rewards/terms/log_speed.h"
 #include "rewards/turns/primeecho.h"
 
@@ -19,6 +20,10 @@ rewards::PipelineConfig QuickstartRewards() {
   score.speed.baseline = Baseline::kScalar;
   rewards::PipelineConfig config;
   config.terms = {{rewards::Choice<rewards::Term>::Of(score), 1.0}};
+  // Half of the groups soon pass throughout and differ by timing noise alone; a plain std would blow that up.
+  rewards::Grpo advantage;
+  advantage.epsilon = 0.1;
+  config.advantage.kind = rewards::Choice<rewards::Advantage>::Of(advantage);
   config.turns.rule = rewards::Choice<rewards::TurnRule>::Of(rewards::PrimeEcho{});
   return config;
 }

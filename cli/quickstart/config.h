@@ -53,7 +53,7 @@ void Describe(F& f, QuickstartSft& c) {
 rollout::ExemplarConfig BelievedExemplars();
 
 struct QuickstartRl {
-  int64_t steps = 80;
+  int64_t steps = 60;
   int64_t groups = 8;
   int64_t group_size = 8;
   int64_t max_tokens = 320;
