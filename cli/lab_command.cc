@@ -20,6 +20,7 @@
 #include "rewards/lab/replay.h"
 #include "rewards/part_table.h"
 #include "trainer/loss/filters/noise_floor.h"
+#include "trainer/simulate/sim_report.h"
 
 namespace hone::cli {
 namespace {
@@ -230,6 +231,73 @@ void AddNoiseFloor(CLI::App& lab, Action& action) {
   command->callback([arguments, &action] { action = [arguments] { return Report(RunNoiseFloor(*arguments)); }; });
 }
 
+// ---- simulate ----
+
+struct SimulateArguments {
+  std::vector<std::string> files;
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string sweep;
+  std::string out;
+  std::string device;
+  int64_t seeds = 5;
+  uint64_t seed = 1;
+  int64_t tasks = 40;
+};
+
+absl::StatusOr<std::vector<trainer::SimVariant>> VariantsOf(const SimulateArguments& arguments) {
+  if (!arguments.sweep.empty()) {
+    HONE_ASSIGN_OR_RETURN(const Sweep sweep, rewards::ParseSweep(arguments.sweep));
+    return trainer::SweepSimulation(arguments.config, arguments.overrides, sweep);
+  }
+  HONE_ASSIGN_OR_RETURN(const trainer::SimulationConfig config,
+                        trainer::LoadSimulation(arguments.config, arguments.overrides));
+  return trainer::Ablations(config);
+}
+
+absl::Status RunSimulate(const SimulateArguments& arguments) {
+  HONE_ASSIGN_OR_RETURN(const std::vector<trainer::SimVariant> variants, VariantsOf(arguments));
+  trainer::World world = trainer::SyntheticWorld(arguments.tasks, /*seed=*/1);
+  if (!arguments.files.empty()) {
+    ReadOptions read;
+    read.device = arguments.device;
+    HONE_ASSIGN_OR_RETURN(world, trainer::RecordedWorld(arguments.files, read));
+  }
+  HONE_ASSIGN_OR_RETURN(const std::vector<trainer::VariantRuns> runs,
+                        trainer::RunVariants(world, variants, arguments.seeds, arguments.seed));
+  std::fputs(trainer::SimText(world, runs).c_str(), stdout);
+  if (arguments.out.empty()) return absl::OkStatus();
+  HONE_RETURN_IF_ERROR(MakeFolders(arguments.out));
+  HONE_RETURN_IF_ERROR(WriteFileAtomically(arguments.out + "/simulation.csv", trainer::SimCsv(runs)));
+  HONE_RETURN_IF_ERROR(WriteFileAtomically(arguments.out + "/simulation.html", trainer::SimHtml(world, runs)));
+  absl::PrintF("wrote %s/simulation.html\n", arguments.out);
+  return absl::OkStatus();
+}
+
+void AddSimulate(CLI::App& lab, Action& action) {
+  auto arguments = std::make_shared<SimulateArguments>();
+  CLI::App* command =
+      lab.add_subcommand("simulate", "Train a tabular policy over candidates: the direction of each mechanism");
+  command->footer(
+      "Example:\n  hone lab simulate runs/quick/journal.jsonl.zst --set turns=1\n"
+      "  hone lab simulate --set turns=1 --sweep retry.probability=0:0.5:0.1 --out sim");
+  command->add_option("files", arguments->files, "recorded episodes, as for replay; default: a synthetic world");
+  command->add_option("-c,--config", arguments->config,
+                      "configuration with rewards, retry, filters and the model's assumptions");
+  command->add_option("--set", arguments->overrides, "KEY=VALUE of the configuration, e.g. retry.probability=0.2");
+  command->add_option("--sweep", arguments->sweep, "KEY=FROM:TO:STEP or KEY=A,B,C, in place of the ablations");
+  command->add_option("--out", arguments->out, "folder for simulation.html and simulation.csv");
+  command->add_option("--device", arguments->device, "only groups timed on this device");
+  command->add_option("--seeds", arguments->seeds, "runs of every variant")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "of the first run")->capture_default_str();
+  command->add_option("--tasks", arguments->tasks, "tasks of the synthetic world")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->callback([arguments, &action] { action = [arguments] { return Report(RunSimulate(*arguments)); }; });
+}
+
 }  // namespace
 
 void AddLab(CLI::App& app, Action& action) {
@@ -239,6 +307,7 @@ void AddLab(CLI::App& app, Action& action) {
   AddExplain(*lab, action);
   AddTerms(*lab, action);
   AddNoiseFloor(*lab, action);
+  AddSimulate(*lab, action);
 }
 
 }  // namespace hone::cli
