@@ -82,6 +82,15 @@ void Count(BatchCredit& batch) {
 
 }  // namespace
 
+std::vector<std::vector<uint8_t>> GradientMask(const Episode& episode, const EpisodeCredit& credit) {
+  std::vector<std::vector<uint8_t>> mask;
+  for (size_t k = 0; k < episode.turns.size(); ++k) {
+    const bool trained = k < credit.turns.size() && credit.turns[k].trained();
+    mask.emplace_back(episode.turns[k].response_ids.size(), trained ? 1 : 0);
+  }
+  return mask;
+}
+
 absl::StatusOr<Pipeline> Pipeline::Create(PipelineConfig config) {
   if (config.terms.empty()) return absl::InvalidArgumentError("a reward pipeline needs at least one term");
   for (const WeightedTerm& term : config.terms) HONE_RETURN_IF_ERROR(term.term.part->Validate());

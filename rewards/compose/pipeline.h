@@ -112,6 +112,10 @@ struct BatchCredit {
   int64_t untimed_passes = 0;  // turns that passed without a timing that some term reads
 };
 
+/// Which response tokens of an episode get gradient: [turns][response tokens of the turn], 1 on every token of a
+/// trained turn, 0 elsewhere. Under PrimeEcho those are the first response's alone. `credit` is the episode's.
+std::vector<std::vector<uint8_t>> GradientMask(const Episode& episode, const EpisodeCredit& credit);
+
 /// Thread-safe once made.
 class Pipeline {
  public:

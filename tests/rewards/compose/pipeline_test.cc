@@ -175,6 +175,27 @@ TEST_CASE("No mix of verdicts makes a reward or an advantage NaN, under any comb
   }
 }
 
+TEST_CASE("PrimeEcho masks every response but the first, Kevin's return none, INFRA all", "[rewards]") {
+  Group group;
+  Episode& episode = group.episodes.emplace_back();
+  for (const VerdictStatus status : {VerdictStatus::kCompile, VerdictStatus::kRuntime}) {
+    Turn turn;
+    turn.response_ids = {7, 8, 9};
+    turn.verdict.status = status;
+    episode.turns.push_back(turn);
+  }
+  using Mask = std::vector<std::vector<uint8_t>>;
+  PipelineConfig kevin;
+  kevin.turns.rule = Choice<TurnRule>("discounted_return");
+  const auto mask_of = [&](const Pipeline& pipeline) {
+    return GradientMask(episode, pipeline.Score({group}).groups[0].episodes[0]);
+  };
+  CHECK(mask_of(Make()) == Mask{{1, 1, 1}, {0, 0, 0}});
+  CHECK(mask_of(Make(kevin)) == Mask{{1, 1, 1}, {1, 1, 1}});
+  episode.turns[1].verdict.status = VerdictStatus::kInfra;
+  CHECK(mask_of(Make()) == Mask{{0, 0, 0}, {0, 0, 0}});
+}
+
 TEST_CASE("A pipeline without terms is refused", "[rewards]") {
   PipelineConfig config;
   config.terms.clear();
