@@ -25,7 +25,22 @@ function(hone_program name)
   if(arg_TORCH)
     hone_use_torch(${name})
   endif()
-  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  if(HONE_STATIC_RPC)  # for another machine: CMakeLists.txt installs the libraries it may lack
+    install(TARGETS ${name} RUNTIME_DEPENDENCY_SET hone_carried RUNTIME DESTINATION bin)
+  else()
+    install(TARGETS ${name} RUNTIME DESTINATION bin)
+  endif()
+endfunction()
+
+# hone_bench(NAME SRCS a.cc ... [DEPS x ...] [TORCH]): as hone_program, but stays in the build tree.
+function(hone_bench name)
+  cmake_parse_arguments(arg "TORCH" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  target_link_libraries(${name} PRIVATE hone_flags ${arg_DEPS})
+  if(arg_TORCH)
+    hone_use_torch(${name})
+  endif()
 endfunction()
 
 # hone_resources(NAME FILES a.py b/c.h ... DESTINATION dir): files that programs read at run time, found through
