@@ -217,7 +217,7 @@ int Main(bool record) {
     y[i] = static_cast<float>(i * 104729 % 997) / 500.0f - 1.0f;
   }
   std::printf("%-16s %10s %10s %8s %9s\n", "case", "kernel us", "loop us", "ratio", "build ms");
-  std::vector<double> builds;
+  std::vector<double> builds, barrier_builds;
   for (const Case& item : Cases()) {
     verifier::BuildRequest request;
     request.candidate.source = item.source;
@@ -227,6 +227,12 @@ int Main(bool record) {
       std::fprintf(stderr, "%s does not build: %s\n", item.id.c_str(),
                    built.ok() ? built->compiler_output.c_str() : built.status().ToString().c_str());
       return 1;
+    }
+    std::vector<double> build_ms;
+    for (int i = 0; i < 12; ++i) {
+      request.candidate.source = item.source + "// " + std::to_string(i) + "\n";  // another key, the same work
+      const auto again = (*builder)->Build(request);
+      if (again.ok()) build_ms.push_back(again->seconds * 1e3);
     }
     void* library = dlopen(built->artefact.c_str(), RTLD_NOW | RTLD_LOCAL);
     const auto entry = library == nullptr ? nullptr : reinterpret_cast<HoneEntry>(dlsym(library, HONE_ENTRY_SYMBOL));
@@ -258,14 +264,15 @@ int Main(bool record) {
       ratio.push_back(kernel_s.back() / plain_s.back());
     }
     std::printf("%-16s %10.1f %10.1f %8.2f %9.1f\n", item.id.c_str(), Median(kernel_s) * 1e6, Median(plain_s) * 1e6, Median(ratio),
-                built->seconds * 1e3);
+                Median(build_ms));
     keep("emulator.overhead." + item.id, Median(ratio), "x");
-    builds.push_back(built->seconds * 1e3);
+    (item.source.find("__shared__") != std::string::npos ? barrier_builds : builds).push_back(Median(build_ms));
     std::fill(got.begin(), got.end(), 0.0f);
     std::fill(want.begin(), want.end(), 0.0f);
     dlclose(library);
   }
   keep("emulator.build_ms", Median(builds), "ms");
+  keep("emulator.build_shared_ms", Median(barrier_builds), "ms");  // two artefacts: timed and checked
   if (!record) return 0;
   const absl::Status recorded = RecordResults(HONE_SOURCE_DIR "/bench/results.json", results);
   if (!recorded.ok()) std::fprintf(stderr, "%s\n", recorded.ToString().c_str());

@@ -23,8 +23,6 @@ namespace hone::verifier {
 namespace {
 
 constexpr size_t kMaxSourceBytes = 1 << 20;
-constexpr char kRescue[] = "#include <cfloat>\n#include \"hone/relaxed_constexpr.h\"\n";
-constexpr char kBare[] = "";
 constexpr char kTimedFile[] = "artefact.so";
 constexpr char kCheckedFile[] = "checked.so";
 
@@ -122,21 +120,23 @@ class CpuBuilder final : public Builder {
       for (const SourceError& error : timed.errors) errors.push_back({"candidate.cu", error.line, error.message});
       return Report(errors, request, result);
     }
-    HONE_RETURN_IF_ERROR(CompileOne(timed.source, false, request, result, contents));
+    using Level = CompileOptions::Level;
+    const Level level = timed.has_local_arrays ? Level::kFull : Level::kQuick;
+    HONE_RETURN_IF_ERROR(CompileOne(timed.source, level, request, result, contents));
     if (result->status != VerdictStatus::kOk || !timed.has_arrays) return absl::OkStatus();
     options.checked = true;
-    HONE_RETURN_IF_ERROR(CompileOne(RewriteCuda(source, options).source, true, request, result, contents));
+    HONE_RETURN_IF_ERROR(CompileOne(RewriteCuda(source, options).source, Level::kChecked, request, result, contents));
     result->checked_artefact = kCheckedFile;
     return absl::OkStatus();
   }
 
-  absl::Status CompileOne(const std::string& rewritten, bool checked, const BuildRequest& request, BuildResult* result,
-                          ArtefactContents* contents) {
+  absl::Status CompileOne(const std::string& rewritten, CompileOptions::Level level, const BuildRequest& request,
+                          BuildResult* result, ArtefactContents* contents) {
     const Glue glue = MakeGlue(request.signature);
     const std::string unit =
-        absl::StrCat("#line 1 \"launch\"\n", options_.rescue_flags ? kRescue : kBare, glue.before,
+        absl::StrCat("#line 1 \"launch\"\n", glue.before,
                      "#line 1 \"candidate.cu\"\n", rewritten, "\n#line 1 \"glue\"", glue.after);
-    HONE_ASSIGN_OR_RETURN(CompileOutput output, compiler_->Compile(unit, checked, request.timeout));
+    HONE_ASSIGN_OR_RETURN(CompileOutput output, compiler_->Compile(unit, {level, options_.rescue_flags}, request.timeout));
     if (output.timed_out) {
       return Reject(VerdictStatus::kCompileTimeout,
                     absl::StrCat("the compiler did not end within ", absl::FormatDuration(request.timeout)), result);
@@ -148,7 +148,7 @@ class CpuBuilder final : public Builder {
     }
     result->rules = CheckObject(object);
     if (!result->rules.empty()) return Forbid(result);
-    contents->files.emplace_back(checked ? kCheckedFile : kTimedFile, std::move(output.artefact));
+    contents->files.emplace_back(level == CompileOptions::Level::kChecked ? kCheckedFile : kTimedFile, std::move(output.artefact));
     return absl::OkStatus();
   }
 

@@ -10,12 +10,13 @@
 
 namespace hone::verifier {
 
-/// The three commands of one compilation, up to their file names.
+/// The commands of one compilation, up to their file names.
 struct CpuToolchain {
   std::string version;                   // "g++ 12.2.0 (emulated CUDA 1f0c2a3b)": the number is that of `identity`
   std::string identity;                  // everything an artefact's bytes depend on: version, flags, processor, headers
-  std::vector<std::string> compile;      // source to assembly; append "-o", out.s, in.cc
-  std::vector<std::string> check;        // the same with array bounds checks
+  std::vector<std::string> quick;        // source to assembly, CompileOptions::Level; append "-o", out.s, in.cc
+  std::vector<std::string> full;
+  std::vector<std::string> checked;
   std::vector<std::string> assemble;     // append "-o", out.o, in.s
   std::vector<std::string> link;         // append "-o", out.so, in.o
   std::vector<std::string> folders;      // what the commands read, for the sandbox

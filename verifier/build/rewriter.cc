@@ -103,6 +103,13 @@ class Rewriter {
     return !IsOneOf(before, {"return", "case", "else", "do", "sizeof", "delete", "goto", "throw", "new"});
   }
 
+  bool InSharedDeclaration(size_t token) const {
+    while (token > 0 && !IsOneOf(source_.Text(token - 1), {";", "{", "}"})) {
+      if (source_.Is(--token, "__shared__")) return true;
+    }
+    return false;
+  }
+
   // `&v` of a variable: it must live in memory.
   bool TakesAddress(size_t ampersand) const {
     if (!source_.Is(ampersand, "&") || ampersand == 0 || ampersand + 2 >= Count()) return false;
@@ -128,6 +135,7 @@ class Rewriter {
         } else if (DeclaresArray(t)) {
           ordered[d] = true;
           result_.has_arrays = true;
+          if (!InSharedDeclaration(t)) result_.has_local_arrays = true;
         } else if (TakesAddress(t)) {
           ordered[d] = true;
         }
@@ -384,6 +392,7 @@ class Rewriter {
   void DropPragmas() {
     for (const Directive& directive : source_.directives()) {
       if (directive.name != "pragma") continue;
+      result_.has_local_arrays = true;
       const std::string text = source_.text().substr(directive.begin, directive.end - directive.begin);
       Replace(directive.begin, directive.end, std::string(std::count(text.begin(), text.end(), '\n'), '\n'));
     }

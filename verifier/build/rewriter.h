@@ -28,6 +28,7 @@ struct Rewritten {
   std::vector<SourceError> errors;  // nvcc's refusals, in order of lines
   bool defines_launch = false;      // a function of that name has a body
   bool has_arrays = false;          // local or __shared__ arrays: worth compiling with bounds checks
+  bool has_local_arrays = false;    // arrays of one thread, or hints to unroll: worth full optimisation
 };
 
 struct RewriteOptions {

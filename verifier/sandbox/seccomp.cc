@@ -110,7 +110,47 @@ bool Assemble(bool loading, std::vector<sock_filter>* program, std::string* erro
   return true;
 }
 
+constexpr int kToolCalls[] = {
+    SCMP_SYS(pread64),    SCMP_SYS(newfstatat), SCMP_SYS(statx),         SCMP_SYS(stat),         SCMP_SYS(lstat),
+    SCMP_SYS(access),     SCMP_SYS(faccessat),  SCMP_SYS(faccessat2),    SCMP_SYS(readlink),     SCMP_SYS(readlinkat),
+    SCMP_SYS(getcwd),     SCMP_SYS(mmap),       SCMP_SYS(mprotect),      SCMP_SYS(rt_sigaction), SCMP_SYS(getrusage),
+    SCMP_SYS(times),      SCMP_SYS(uname),      SCMP_SYS(fcntl),         SCMP_SYS(prlimit64),    SCMP_SYS(getrlimit),
+    SCMP_SYS(arch_prctl), SCMP_SYS(umask),      SCMP_SYS(set_tid_address), SCMP_SYS(getuid),     SCMP_SYS(geteuid),
+    SCMP_SYS(getgid),     SCMP_SYS(getegid),    SCMP_SYS(dup),           SCMP_SYS(getdents64),
+};
+constexpr int kWritingToolCalls[] = {
+    SCMP_SYS(execve), SCMP_SYS(ftruncate), SCMP_SYS(pwrite64), SCMP_SYS(unlink), SCMP_SYS(unlinkat), SCMP_SYS(open),
+    SCMP_SYS(openat), SCMP_SYS(chmod),     SCMP_SYS(fchmod),   SCMP_SYS(rename),
+};
+
 }  // namespace
+
+bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error) {
+  Context context(seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release);
+  if (context == nullptr) {
+    *error = "libseccomp cannot start a filter";
+    return false;
+  }
+  Rules rules(context.get());
+  for (const int call : kAlwaysAllowed) {
+    const bool talks = call == SCMP_SYS(recvfrom) || call == SCMP_SYS(recvmsg) || call == SCMP_SYS(sendto) ||
+                       call == SCMP_SYS(sendmsg);
+    if (!talks) rules.Add(SCMP_ACT_ALLOW, call);
+  }
+  rules.AddAll(SCMP_ACT_ALLOW, kToolCalls);
+  if (may_write) {
+    rules.AddAll(SCMP_ACT_ALLOW, kWritingToolCalls);
+  } else {
+    constexpr uint64_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
+  }
+  if (rules.error() != 0 || !Export(context.get(), program)) {
+    *error = std::string("libseccomp cannot make the tools' filter: ") + strerror(rules.error());
+    return false;
+  }
+  return true;
+}
 
 bool AssembleFilters(SystemCallFilters* filters, std::string* error) {
   return Assemble(true, &filters->loading, error) && Assemble(false, &filters->running, error);

@@ -22,6 +22,11 @@ struct SystemCallFilters {
 /// Assembles both filters once, for many processes to install. False with the reason in `error`.
 bool AssembleFilters(SystemCallFilters* filters, std::string* error);
 
+/// For the tools of a compilation: a process that computes on its own memory and reads files, and, with `may_write`,
+/// creates them and execs once. No other process, no socket, no signal, no look into other processes. Anything else fails
+/// with EPERM, so that a tool reports it.
+bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error);
+
 /// Applies a filter to this process for good; needs PR_SET_NO_NEW_PRIVS. 0 or errno. Async-signal-safe.
 int InstallFilter(const std::vector<sock_filter>& filter);
 

@@ -35,8 +35,8 @@ void hone_cpu_reset(void);
 int hone_cpu_first_error(void);
 /// Kernels that ran since the reset.
 unsigned long long hone_cpu_launches(void);
-/// Why the runtime ended the process (a barrier that can never complete, a failed assertion), or "". Safe in a signal
-/// handler.
+/// Why the runtime ended the process with an illegal instruction (a barrier that can never complete, a failed assertion),
+/// or "". Safe in a signal handler.
 const char* hone_cpu_fault(void);
 /// Names what lies at an address that faulted: "12 bytes past the end of a device buffer of 400 bytes", or "". Safe in a
 /// signal handler.
