@@ -86,8 +86,7 @@ void Close(void* device) { delete static_cast<CpuDevice*>(device); }
 
 int Properties(void* device, DeviceProperties* properties) {
   *properties = {};
-  const std::string model = CpuInfo("model name");
-  std::snprintf(properties->name, sizeof properties->name, "cpu%s%s", model.empty() ? "" : ": ", model.c_str());
+  std::snprintf(properties->name, sizeof properties->name, "cpu");
   properties->cache_bytes = LevelTwoBytes(static_cast<CpuDevice*>(device)->core);
   properties->clock_mhz = std::atof(CpuInfo("cpu MHz").c_str());
   properties->emulated = true;

@@ -101,6 +101,7 @@ Finding ExplainEnd(const RunnerReport& report, const std::string& output) {
   } else if (report.status == SIGKILL) {
     finding.status = VerdictStatus::kOom;
     finding.message = "killed by the system, most likely for its memory";
+    finding.from_outside = true;
   } else if (report.status == SIGXCPU) {
     finding.status = VerdictStatus::kTimeout;
     finding.message = "used up its processor time";

@@ -22,6 +22,7 @@ struct Finding {
   std::string message;
   std::optional<Mismatch> mismatch;
   std::optional<RuleHit> rule;  // of kCheat
+  bool from_outside = false;    // its process was killed, and not by the judge: perhaps no fault of its own
 };
 
 /// One tensor as the runner sees it, for putting a faulting address into words.

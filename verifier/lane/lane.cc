@@ -71,39 +71,58 @@ class DeviceLane : public Lane {
     return result;
   }
 
+  /// What checking and timing found out.
+  struct Outcome {
+    std::optional<Finding> finding;
+    int calls = 0;
+    int right = 0;
+    std::vector<Timing> timings;
+    PhaseSeconds seconds;
+  };
+
   absl::StatusOr<Verdict> JudgeJob(const LaneJob& job) {
     if (job.build.status != VerdictStatus::kOk) return absl::InvalidArgumentError("the job's build did not succeed");
-    const absl::Time start = absl::Now();
-    Budget budget(absl::Milliseconds(job.protocol.run_timeout_ms));
-    Verdict verdict = Begin(job);
-    HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol));
-    verdict.seed_id = seeds_.Id();
-    HONE_ASSIGN_OR_RETURN(CheckResult checked, checker_->Check(job, *sets, budget));
-    const absl::Time timing = absl::Now();
-    verdict.seconds.check = absl::ToDoubleSeconds(timing - start);
-    int calls = checked.calls;
-    int right = checked.right;
-    std::optional<Finding> finding = std::move(checked.finding);
-    if (!finding && !job.protocol.baselines.empty()) {
-      HONE_ASSIGN_OR_RETURN(TimeResult timed, timer_->Time(job, *sets, budget));
-      finding = std::move(timed.finding);
-      verdict.timings = std::move(timed.timings);
-      calls += timed.calls;
-      right += timed.right;
-      verdict.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
+    HONE_ASSIGN_OR_RETURN(Outcome outcome, CheckAndTime(job));
+    // A process that somebody else killed gets a second chance: the machine may have run out of memory for another's sake.
+    if (outcome.finding && outcome.finding->from_outside) {
+      HONE_ASSIGN_OR_RETURN(outcome, CheckAndTime(job));
     }
     host_->Prepare(kRunnersAhead);
-    if (finding) {
-      verdict.status = finding->status;
-      verdict.message = finding->message;
-      verdict.mismatch = std::move(finding->mismatch);
-      if (finding->rule) verdict.rules.push_back(*std::move(finding->rule));
-      verdict.timings.clear();
+    Verdict verdict = Begin(job);
+    verdict.seconds = outcome.seconds;
+    if (outcome.finding) {
+      verdict.status = outcome.finding->status;
+      verdict.message = std::move(outcome.finding->message);
+      verdict.mismatch = std::move(outcome.finding->mismatch);
+      if (outcome.finding->rule) verdict.rules.push_back(*std::move(outcome.finding->rule));
+    } else {
+      verdict.timings = std::move(outcome.timings);
     }
     if (verdict.status == VerdictStatus::kOk || verdict.status == VerdictStatus::kIncorrect) {
-      verdict.correct_rate = calls > 0 ? static_cast<double>(right) / calls : 0;
+      verdict.correct_rate = outcome.calls > 0 ? static_cast<double>(outcome.right) / outcome.calls : 0;
     }
     return verdict;
+  }
+
+  absl::StatusOr<Outcome> CheckAndTime(const LaneJob& job) {
+    Outcome outcome;
+    Budget budget(absl::Milliseconds(job.protocol.run_timeout_ms));
+    const absl::Time start = absl::Now();
+    HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol));
+    HONE_ASSIGN_OR_RETURN(CheckResult checked, checker_->Check(job, *sets, budget));
+    const absl::Time timing = absl::Now();
+    outcome.seconds.check = absl::ToDoubleSeconds(timing - start);
+    outcome.calls = checked.calls;
+    outcome.right = checked.right;
+    outcome.finding = std::move(checked.finding);
+    if (outcome.finding || job.protocol.baselines.empty()) return outcome;
+    HONE_ASSIGN_OR_RETURN(TimeResult timed, timer_->Time(job, *sets, budget));
+    outcome.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
+    outcome.calls += timed.calls;
+    outcome.right += timed.right;
+    outcome.finding = std::move(timed.finding);
+    outcome.timings = std::move(timed.timings);
+    return outcome;
   }
 
   Verdict Begin(const LaneJob& job) const {
@@ -116,6 +135,7 @@ class DeviceLane : public Lane {
     verdict.device = device_->properties().name;
     verdict.clock_mhz = device_->properties().clock_mhz;
     verdict.sandbox = host_->sandbox();
+    verdict.seed_id = seeds_.Id();
     return verdict;
   }
 

@@ -1,0 +1,158 @@
+// The lane's helpers are killed under it: one call may fail, as ours and never as the candidate's, and the next is served.
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+#include "lane/bench.h"
+
+namespace hone::verifier {
+namespace {
+
+using test::Bench;
+using test::kRowScale;
+using test::QuickEager;
+using test::RowScale;
+
+struct Process {
+  int parent = 0;
+  std::string name;
+};
+
+std::map<int, Process> Processes() {
+  std::map<int, Process> processes;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    int pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+    std::ifstream file(entry.path() / "stat");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const size_t open = text.find('('), close = text.rfind(')');
+    if (close == std::string::npos) continue;
+    processes[pid] = {std::atoi(text.c_str() + close + 4), text.substr(open + 1, close - open - 1)};
+  }
+  return processes;
+}
+
+/// Living descendants of this process by the name of their program, in the order of their numbers.
+std::vector<pid_t> Descendants(const std::string& name) {
+  const std::map<int, Process> processes = Processes();
+  std::vector<pid_t> found;
+  for (const auto& [pid, process] : processes) {
+    int at = pid;
+    while (at > 1 && at != getpid() && processes.count(at) > 0) at = processes.at(at).parent;
+    if (at == getpid() && pid != getpid() && process.name.rfind(name, 0) == 0) found.push_back(pid);
+  }
+  return found;
+}
+
+LaneJob Job(const std::string& source) {
+  Bench& bench = Bench::Get();
+  LaneJob job;
+  job.task = RowScale();
+  job.signature = bench.Describe(job.task);
+  job.build = bench.artefacts().Build(source, job.signature);
+  job.protocol = QuickEager();
+  REQUIRE(job.build.status == VerdictStatus::kOk);
+  return job;
+}
+
+/// After `kill`: at most one call fails, with kUnavailable, and then all is well.
+void CheckRecovery(const LaneJob& job) {
+  const auto first = Bench::Get().lane().Judge(job);
+  INFO(first.status());
+  CHECK((absl::IsUnavailable(first.status()) || (first.ok() && first->ok())));
+  const auto second = Bench::Get().lane().Judge(job);
+  INFO(second.status());
+  REQUIRE(second.ok());
+  CHECK(second->ok());
+}
+
+TEST_CASE("A killed reference worker costs at most one call", "[verifier][lane]") {
+  const LaneJob job = Job(kRowScale);
+  for (const pid_t pid : Descendants("python")) kill(pid, SIGKILL);
+  CheckRecovery(job);
+}
+
+TEST_CASE("A killed sandbox costs at most one call", "[verifier][lane]") {
+  const LaneJob job = Job(kRowScale);
+  const std::vector<pid_t> boxes = Descendants("bwrap");
+  REQUIRE(!boxes.empty());
+  kill(boxes.front(), SIGKILL);
+  CheckRecovery(job);
+}
+
+TEST_CASE("A killed zygote costs at most one call", "[verifier][lane]") {
+  const LaneJob job = Job(kRowScale);
+  const std::vector<pid_t> runners = Descendants("hone-runner");
+  REQUIRE(!runners.empty());
+  kill(runners.front(), SIGKILL);  // the lowest number is the oldest: the zygote, not one that it forked
+  CheckRecovery(job);
+}
+
+TEST_CASE("Runners that were forked ahead and killed are replaced", "[verifier][lane]") {
+  const LaneJob job = Job(kRowScale);
+  REQUIRE(Bench::Get().lane().Judge(job).ok());
+  std::vector<pid_t> runners = Descendants("hone-runner");
+  REQUIRE(runners.size() > 1);
+  for (size_t i = 1; i < runners.size(); ++i) kill(runners[i], SIGKILL);
+  CheckRecovery(job);
+}
+
+TEST_CASE("Helpers killed in the middle of a candidate are not held against it", "[verifier][lane]") {
+  LaneJob job = Job(kRowScale);
+  job.protocol.min_rounds = job.protocol.max_rounds = 400;
+  job.protocol.run_timeout_ms = 60'000;
+  for (const char* victim : {"python", "bwrap", "hone-runner"}) {
+    std::thread killer([&] {
+      absl::SleepFor(absl::Milliseconds(60));
+      const std::vector<pid_t> pids = Descendants(victim);
+      if (!pids.empty()) kill(pids.back(), SIGKILL);
+    });
+    const auto verdict = Bench::Get().lane().Judge(job);
+    killer.join();
+    INFO(victim << ": " << verdict.status());
+    CHECK((absl::IsUnavailable(verdict.status()) || (verdict.ok() && verdict->ok())));
+    const auto next = Bench::Get().lane().Judge(Job(kRowScale));
+    INFO(next.status());
+    REQUIRE(next.ok());
+    CHECK(next->ok());
+  }
+}
+
+TEST_CASE("No process of a finished candidate stays", "[verifier][lane]") {
+  const LaneJob job = Job(kRowScale);
+  for (int i = 0; i < 3; ++i) REQUIRE(Bench::Get().lane().Judge(job).ok());
+  // The zygote and the runners forked ahead for the next candidate.
+  CHECK(Descendants("hone-runner").size() <= 4);
+}
+
+TEST_CASE("An interrupted lane returns soon, and says so ever after", "[verifier][lane]") {
+  LaneOptions options;
+  const char* python = std::getenv("HONE_PYTHON");
+  options.python = python != nullptr ? python : "python3";
+  const auto lane = Lane::Create(options).value();
+  LaneJob job = Job(kRowScale);
+  job.protocol.min_rounds = job.protocol.max_rounds = 100'000;
+  job.protocol.run_timeout_ms = 600'000;
+  std::thread interrupter([&] {
+    absl::SleepFor(absl::Seconds(1));
+    lane->Interrupt();
+  });
+  const absl::Time start = absl::Now();
+  const auto verdict = lane->Judge(job);
+  interrupter.join();
+  CHECK(absl::IsCancelled(verdict.status()));
+  CHECK(absl::Now() - start < absl::Seconds(60));
+  CHECK(absl::IsCancelled(lane->Judge(job).status()));
+}
+
+}  // namespace
+}  // namespace hone::verifier
