@@ -35,6 +35,7 @@ import sys
 import time
 import traceback
 import types
+import warnings
 
 import torch
 
@@ -46,6 +47,7 @@ except ImportError:  # torch works without it, and so do most tasks
 SOCKET_FD = 3
 HEADER = struct.Struct("<II")
 MODULE_FILE = "<task>"
+PERTURBATION_SECONDS = 10
 
 DTYPES = {
     name: getattr(torch, name)
@@ -338,23 +340,24 @@ def trace(source, sizes, dtype):
 
 def perturbations(source, dtype, base):
     """Traces with one constant changed each, to tell equal sizes apart and to see which sizes change at all (half of an odd
-    one may not): up to two for each constant, none for those that cannot change."""
+    one may not): up to two for each constant, none for those that cannot change, and no more once they take long."""
     biggest = max((tensor.numel() for _, _, tensor in base.tensors), default=0)
     on_meta = all(tensor.is_meta for _, _, tensor in base.tensors)
+    start = time.monotonic()
     for name, value in base.constants.items():
         if not 0 < value < 1 << 40:
             continue
         found = 0
         for other in (value + 1, 2 * value, value + 2, value + 4, value - 1):
-            if other < 1 or found == 2:
+            if other < 1 or found == 2 or time.monotonic() - start > PERTURBATION_SECONDS:
+                continue
+            if not on_meta and (biggest > 1 << 20 or other > 2 * value):
                 continue
             try:
-                changed = trace(source, {name: other}, dtype) if on_meta else None
-                if changed is None and biggest <= 1 << 20 and other <= 2 * value:
-                    changed = Trace(Reference(source, {name: other}, dtype), meta=False)
+                changed = Trace(Reference(source, {name: other}, dtype), meta=on_meta)
             except Exception:
                 continue
-            if changed is not None and changed.layout == base.layout:
+            if changed.layout == base.layout:
                 yield changed
                 found += 1
 
@@ -627,6 +630,7 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end closes the socket
     if len(sys.argv) > 2 and sys.argv[1] == "--core":
         os.sched_setaffinity(0, {int(sys.argv[2])})
+    warnings.simplefilter("ignore")  # of tasks' models, once for each trace
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     torch.set_grad_enabled(False)
