@@ -108,11 +108,11 @@ TEST_CASE("Runners that were forked ahead and killed are replaced", "[verifier][
 
 TEST_CASE("Helpers killed in the middle of a candidate are not held against it", "[verifier][lane]") {
   LaneJob job = Job(kRowScale);
-  job.protocol.min_rounds = job.protocol.max_rounds = 400;
+  job.protocol.min_rounds = job.protocol.max_rounds = 150;
   job.protocol.run_timeout_ms = 60'000;
   for (const char* victim : {"python", "bwrap", "hone-runner"}) {
     std::thread killer([&] {
-      absl::SleepFor(absl::Milliseconds(60));
+      absl::SleepFor(absl::Milliseconds(40));
       const std::vector<pid_t> pids = Descendants(victim);
       if (!pids.empty()) kill(pids.back(), SIGKILL);
     });

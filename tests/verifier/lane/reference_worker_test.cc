@@ -4,10 +4,13 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <set>
 
 #include "base/file.h"
+#include "base/task_suite.h"
 
 namespace hone::verifier {
 namespace {
@@ -198,6 +201,40 @@ TEST_CASE("A variant of a constant that the module does not have is the task's f
   const auto signature = Worker().Describe(MakeTask(kRows, {{{"depth", 3}}}));
   CHECK(absl::IsInvalidArgument(signature.status()));
   CHECK_THAT(std::string(signature.status().message()), ContainsSubstring("`depth`"));
+}
+
+TEST_CASE("Every size of KernelBench's single and fused operators is named or constant", "[verifier][lane]") {
+  const char* shared = std::getenv("HONE_SHARED");
+  const std::string path =
+      std::string(shared != nullptr ? shared : HONE_SOURCE_DIR "/../shared") + "/data/kernelbench.jsonl";
+  if (!FileExists(path)) SKIP("no KernelBench tasks: set HONE_SHARED to the folder that holds data/");
+  const std::vector<Task> tasks = LoadTasks(path).value();
+  int described = 0;
+  for (const Task& task : tasks) {
+    if (task.level > 2) continue;
+    const absl::StatusOr<Signature> signature = Worker().Describe(task);
+    INFO(task.id << ": " << signature.status());
+    REQUIRE(signature.ok());
+    ++described;
+    std::set<std::string> names;
+    for (const SizeArgument& size : signature->sizes) CHECK(names.insert(size.name).second);
+    for (const ScalarArgument& scalar : signature->scalars) CHECK(names.insert(scalar.name).second);
+    for (const TensorArgument& tensor : signature->tensors) {
+      CHECK(names.insert(tensor.spec.name).second);
+      REQUIRE(tensor.dimensions.size() == tensor.spec.shape.size());
+      for (size_t axis = 0; axis < tensor.dimensions.size(); ++axis) {
+        const std::string& name = tensor.dimensions[axis];
+        const auto size = std::find_if(signature->sizes.begin(), signature->sizes.end(),
+                                       [&](const SizeArgument& candidate) { return candidate.name == name; });
+        if (size == signature->sizes.end()) {
+          CHECK(name == std::to_string(tensor.spec.shape[axis]));
+        } else {
+          CHECK(size->value == tensor.spec.shape[axis]);
+        }
+      }
+    }
+  }
+  CHECK(described == 200);
 }
 
 TEST_CASE("A worker that is killed costs one call", "[verifier][lane]") {
