@@ -24,6 +24,7 @@ using Action = std::function<int()>;
 // Each adds its subcommand to `app` and sets `action` in its callback.
 void AddConvert(CLI::App& app, Action& action);
 void AddDoctor(CLI::App& app, Action& action);
+void AddEval(CLI::App& app, Action& action);
 void AddLab(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch
 void AddTasks(CLI::App& app, Action& action);

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   hone::cli::Action action;
   hone::cli::AddConvert(app, action);
   hone::cli::AddDoctor(app, action);
+  hone::cli::AddEval(app, action);
   hone::cli::AddLab(app, action);
   hone::cli::AddTasks(app, action);
   hone::cli::AddVerifier(app, action);

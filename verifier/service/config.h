@@ -18,6 +18,7 @@ struct ServerConfig {
   int build_slots = 0;
   std::string python;
   std::string sandbox = "auto";
+  bool rescue_flags = true;
   int64_t queue_limit_mb = 1024;
   int64_t cache_limit_mb = 256;
   int64_t artefact_limit_mb = 4096;
@@ -37,6 +38,7 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
   f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");
   f.Value("sandbox", c.sandbox, OneOf{{"auto", "bubblewrap", "none"}}, "what candidates run in; none is said in every verdict");
+  f.Value("rescue_flags", c.rescue_flags, "compile as with -include cfloat --expt-relaxed-constexpr, which spare whole families of answers");
   f.Value("queue_limit_mb", c.queue_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of jobs waiting, then RESOURCE_EXHAUSTED");
   f.Value("cache_limit_mb", c.cache_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of verdicts kept");
   f.Value("artefact_limit_mb", c.artefact_limit_mb, Range<int64_t>(1, 1 << 24), "megabytes of built candidates kept");

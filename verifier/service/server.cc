@@ -145,6 +145,7 @@ absl::Status Server::State::MakeBuilder(const ServerConfig& config) {
   HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(store_options));
   CpuBuilderOptions builder_options;
   builder_options.sandbox = config.sandbox;
+  builder_options.rescue_flags = config.rescue_flags;
   HONE_ASSIGN_OR_RETURN(builder, CreateCpuBuilder(builder_options, artefacts.get()));
   return absl::OkStatus();
 }

@@ -1,0 +1,198 @@
+// `hone eval`: measures hone against recorded truth. `samples`: the verifier against a GPU's verdicts.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/status_macros.h"
+#include "base/verify_request.h"
+#include "cli/command.h"
+#include "cli/report_error.h"
+#include "cli/samples/recorded_samples.h"
+#include "verifier/client/client.h"
+#include "verifier/client/local_server.h"
+
+namespace hone::cli {
+namespace {
+
+struct SamplesOptions {
+  std::string file;
+  std::string device = "cpu";
+  std::string server;
+  std::string python;
+  std::string sandbox = "auto";
+  std::string log;
+  bool json = false;
+};
+
+/// hone's checks without timing.
+Protocol ChecksOnly() {
+  Protocol protocol;
+  protocol.id = "checks-only";
+  protocol.baselines.clear();
+  return protocol;
+}
+
+absl::StatusOr<std::vector<VerifyRequest>> RequestsFor(const std::vector<RecordedSample>& samples,
+                                                       const SamplesOptions& options, verifier::Client& client) {
+  const std::string folder = ResourcePath("samples/tasks");
+  std::map<std::string, Signature> signatures;  // by task and shapes
+  std::vector<VerifyRequest> requests;
+  for (const RecordedSample& sample : samples) {
+    VerifyRequest request;
+    HONE_ASSIGN_OR_RETURN(request.task, TaskOfSample(sample, folder));
+    std::string key = sample.task;
+    for (const Sizes& sizes : sample.check_sizes) absl::StrAppend(&key, ";", FormatSizes(sizes));
+    if (signatures.count(key) == 0) {
+      HONE_ASSIGN_OR_RETURN(signatures[key], client.DescribeTask(request.task));
+    }
+    HONE_ASSIGN_OR_RETURN(request.candidate.source, AdaptSource(sample, signatures[key]));
+    request.candidate.backend = *ParseBackend(options.device);  // checked by the command line
+    request.protocol = ChecksOnly();
+    request.use_cache = false;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& samples, const SamplesOptions& options,
+                                           const std::string& endpoint) {
+  verifier::ClientOptions client_options;
+  client_options.endpoints = {endpoint};
+  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(client_options));
+  HONE_ASSIGN_OR_RETURN(const std::vector<VerifyRequest> requests, RequestsFor(samples, options, *client));
+  Progress progress("samples", static_cast<int64_t>(requests.size()));
+  std::vector<Verdict> verdicts(requests.size());
+  int done = 0, agreeing = 0;
+  HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+    verdicts[index] = verdict;
+    agreeing += verdict.ok() == (samples[index].verdict == "ok");
+    progress.Update(++done, absl::StrFormat("agreeing %d of %d", agreeing, done));
+  }));
+  progress.Finish(absl::StrFormat("agreeing %d of %d", agreeing, done));
+  return verdicts;
+}
+
+absl::StatusOr<std::vector<Verdict>> JudgeByOwnServer(const std::vector<RecordedSample>& samples,
+                                                      const SamplesOptions& options) {
+  verifier::LocalServerOptions server_options;
+  server_options.python = options.python;
+  server_options.log_path = options.log;
+  // The recordings were compiled by nvcc's bare command line.
+  server_options.extra_args = {absl::StrCat("--set=sandbox=", options.sandbox), "--set=rescue_flags=false"};
+  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
+                        verifier::LocalServer::Start(server_options));
+  return Judge(samples, options, server->endpoint());
+}
+
+bool Disagrees(const RecordedSample& sample, const Verdict& verdict) {
+  return verdict.status == VerdictStatus::kInfra || verdict.ok() != (sample.verdict == "ok");
+}
+
+void PrintClasses(const Agreement& agreement) {
+  std::set<std::string> rows, columns;
+  for (const auto& [pair, count] : agreement.classes) {
+    rows.insert(pair.first);
+    columns.insert(pair.second);
+  }
+  absl::PrintF("\n%-12s", "H200 \\ here");
+  for (const std::string& column : columns) absl::PrintF(" %10s", column);
+  absl::PrintF("\n");
+  for (const std::string& row : rows) {
+    absl::PrintF("%-12s", row);
+    for (const std::string& column : columns) {
+      const auto found = agreement.classes.find({row, column});
+      absl::PrintF(" %10d", found == agreement.classes.end() ? 0 : found->second);
+    }
+    absl::PrintF("\n");
+  }
+}
+
+void Print(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts, const Agreement& agreement) {
+  absl::PrintF("%-18s %d\n%-18s %d\n%-18s %d\n%-18s %d\n%-18s %d\n", "n", agreement.n, "both ok", agreement.both_ok,
+               "both rejected", agreement.both_rejected, "wrongly accepted", agreement.wrongly_accepted,
+               "wrongly rejected", agreement.wrongly_rejected);
+  if (agreement.unjudged > 0) absl::PrintF("%-18s %d\n", "unjudged", agreement.unjudged);
+  PrintClasses(agreement);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (!Disagrees(samples[i], verdicts[i])) continue;
+    absl::PrintF("line %d, %s: H200 %s, here %s  %s\n", samples[i].line, samples[i].task, samples[i].verdict,
+                 Name(verdicts[i].status), verdicts[i].message);
+  }
+}
+
+void PrintJson(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts, const Agreement& agreement) {
+  nlohmann::ordered_json json = {{"n", agreement.n},
+                                 {"both_ok", agreement.both_ok},
+                                 {"both_rejected", agreement.both_rejected},
+                                 {"wrongly_accepted", agreement.wrongly_accepted},
+                                 {"wrongly_rejected", agreement.wrongly_rejected},
+                                 {"unjudged", agreement.unjudged}};
+  for (const auto& [pair, count] : agreement.classes) json["classes"][pair.first][pair.second] = count;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    json["samples"].push_back({{"line", samples[i].line},
+                               {"task", samples[i].task},
+                               {"h200", samples[i].verdict},
+                               {"status", std::string(Name(verdicts[i].status))},
+                               {"message", verdicts[i].message}});
+  }
+  absl::PrintF("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+absl::StatusOr<int> Samples(const SamplesOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.file));
+  HONE_ASSIGN_OR_RETURN(const std::vector<RecordedSample> samples, ParseRecordedSamples(text, options.file));
+  HONE_ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, options.server.empty()
+                                                                 ? JudgeByOwnServer(samples, options)
+                                                                 : Judge(samples, options, options.server));
+  const Agreement agreement = Compare(samples, verdicts);
+  if (options.json) {
+    PrintJson(samples, verdicts, agreement);
+  } else {
+    Print(samples, verdicts, agreement);
+  }
+  if (agreement.unjudged > 0) return kOurFault;
+  return agreement.wrongly_accepted + agreement.wrongly_rejected > 0 ? kAskedForFailed : kDone;
+}
+
+}  // namespace
+
+void AddEval(CLI::App& app, Action& action) {
+  CLI::App* eval = app.add_subcommand("eval", "Measures hone against recorded truth");
+  eval->require_subcommand(1);
+  auto options = std::make_shared<SamplesOptions>();
+  CLI::App* samples = eval->add_subcommand("samples", "Verifies recorded answers and compares with a GPU's verdicts");
+  samples->footer(
+      "The file has one JSON object a line: task, signature, check_sizes, source and verdict_h200 (ok, wrong, compile,\n"
+      "oob_write or crash). Nothing is timed. The recordings were compiled by nvcc's bare command line; a verifier given by\n"
+      "--server agrees with them only where it runs with rescue_flags: false.\n"
+      "Exit code: 0 all accepted and rejected alike, 3 an answer wrongly accepted or rejected, 2 unusable input, 1 our own\n"
+      "failure.\n"
+      "Example:\n  hone eval samples qwen_coder_native_samples.jsonl --device cpu --json");
+  samples->add_option("file", options->file, "The recorded answers, .jsonl")->required();
+  samples->add_option("--device", options->device, "cpu (the CUDA dialect emulated) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  samples->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");
+  samples->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
+  samples->add_option("--sandbox", options->sandbox, "Of the verifier of its own")
+      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));
+  samples->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
+  samples->add_flag("--json", options->json, "The agreement and each verdict as JSON");
+  samples->callback([options, &action] {
+    action = [options]() -> int {
+      const absl::StatusOr<int> code = Samples(*options);
+      return code.ok() ? *code : Report(code.status());
+    };
+  });
+}
+
+}  // namespace hone::cli

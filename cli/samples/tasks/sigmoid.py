@@ -1,0 +1,23 @@
+# ---
+# id: recorded_sigmoid
+# family: elementwise
+# split: held_out
+# description: the logistic function
+# ---
+import torch
+import torch.nn as nn
+
+n = 1000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x)
+
+
+def get_inputs():
+    return [torch.randn(n)]
+
+
+def get_init_inputs():
+    return []
