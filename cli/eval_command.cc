@@ -1,6 +1,7 @@
 // `hone eval`: measures hone against recorded truth. `samples`: the verifier against a GPU's verdicts.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
@@ -42,26 +44,49 @@ Protocol ChecksOnly() {
   return protocol;
 }
 
+using Signatures = std::map<std::string, Signature>;  // derived ones by task and shapes
+
+absl::StatusOr<VerifyRequest> RequestFor(const RecordedSample& sample, const SamplesOptions& options,
+                                         verifier::Client& client, Signatures& signatures) {
+  VerifyRequest request;
+  HONE_ASSIGN_OR_RETURN(request.task, TaskOfSample(sample, ResourcePath("samples/tasks")));
+  std::string key = sample.task;
+  for (const Sizes& sizes : sample.check_sizes) absl::StrAppend(&key, ";", FormatSizes(sizes));
+  if (signatures.count(key) == 0) {
+    HONE_ASSIGN_OR_RETURN(signatures[key], client.DescribeTask(request.task));
+  }
+  HONE_ASSIGN_OR_RETURN(request.candidate.source, AdaptSource(sample, signatures[key]));
+  request.candidate.backend = *ParseBackend(options.device);  // checked by the command line
+  request.protocol = ChecksOnly();
+  request.use_cache = false;
+  return request;
+}
+
 absl::StatusOr<std::vector<VerifyRequest>> RequestsFor(const std::vector<RecordedSample>& samples,
                                                        const SamplesOptions& options, verifier::Client& client) {
-  const std::string folder = ResourcePath("samples/tasks");
-  std::map<std::string, Signature> signatures;  // by task and shapes
+  Signatures signatures;
   std::vector<VerifyRequest> requests;
   for (const RecordedSample& sample : samples) {
-    VerifyRequest request;
-    HONE_ASSIGN_OR_RETURN(request.task, TaskOfSample(sample, folder));
-    std::string key = sample.task;
-    for (const Sizes& sizes : sample.check_sizes) absl::StrAppend(&key, ";", FormatSizes(sizes));
-    if (signatures.count(key) == 0) {
-      HONE_ASSIGN_OR_RETURN(signatures[key], client.DescribeTask(request.task));
+    absl::StatusOr<VerifyRequest> request = RequestFor(sample, options, client, signatures);
+    if (!request.ok()) {
+      return absl::Status(request.status().code(),
+                          absl::StrCat(options.file, ":", sample.line, ": ", request.status().message()));
     }
-    HONE_ASSIGN_OR_RETURN(request.candidate.source, AdaptSource(sample, signatures[key]));
-    request.candidate.backend = *ParseBackend(options.device);  // checked by the command line
-    request.protocol = ChecksOnly();
-    request.use_cache = false;
-    requests.push_back(std::move(request));
+    requests.push_back(*std::move(request));
   }
   return requests;
+}
+
+absl::Status CheckDevice(const std::string& device, verifier::Client& client) {
+  HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, client.GetCapabilities());
+  const std::vector<std::string>& backends = capabilities.backends;
+  if (std::find(backends.begin(), backends.end(), device) != backends.end()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--device ", device, ": the verifier has ", absl::StrJoin(backends, ", ")));
+}
+
+bool Disagrees(const RecordedSample& sample, const Verdict& verdict) {
+  return verdict.status == VerdictStatus::kInfra || verdict.ok() != (sample.verdict == "ok");
 }
 
 absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& samples, const SamplesOptions& options,
@@ -69,13 +94,14 @@ absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& sa
   verifier::ClientOptions client_options;
   client_options.endpoints = {endpoint};
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(client_options));
+  HONE_RETURN_IF_ERROR(CheckDevice(options.device, *client));
   HONE_ASSIGN_OR_RETURN(const std::vector<VerifyRequest> requests, RequestsFor(samples, options, *client));
   Progress progress("samples", static_cast<int64_t>(requests.size()));
   std::vector<Verdict> verdicts(requests.size());
   int done = 0, agreeing = 0;
   HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     verdicts[index] = verdict;
-    agreeing += verdict.ok() == (samples[index].verdict == "ok");
+    agreeing += Disagrees(samples[index], verdict) ? 0 : 1;
     progress.Update(++done, absl::StrFormat("agreeing %d of %d", agreeing, done));
   }));
   progress.Finish(absl::StrFormat("agreeing %d of %d", agreeing, done));
@@ -92,10 +118,6 @@ absl::StatusOr<std::vector<Verdict>> JudgeByOwnServer(const std::vector<Recorded
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
   return Judge(samples, options, server->endpoint());
-}
-
-bool Disagrees(const RecordedSample& sample, const Verdict& verdict) {
-  return verdict.status == VerdictStatus::kInfra || verdict.ok() != (sample.verdict == "ok");
 }
 
 void PrintClasses(const Agreement& agreement) {

@@ -132,8 +132,7 @@ absl::StatusOr<std::vector<std::string>> PassedOn(const RecordedSample& sample,
   }
   if (passed.size() < sample.arguments.size()) {
     const RecordedArgument& argument = sample.arguments[passed.size()];
-    return absl::InvalidArgumentError(absl::StrCat("line ", sample.line, ": the reference of ", sample.task, " has no ",
-                                                   argument.type, " ", argument.name));
+    return absl::InvalidArgumentError(absl::StrCat("the reference of ", sample.task, " has no ", argument.type, " ", argument.name));
   }
   return passed;
 }
@@ -162,7 +161,7 @@ absl::StatusOr<Task> TaskOfSample(const RecordedSample& sample, const std::strin
                                  [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
   const std::string path = absl::StrCat(folder, "/", sample.task, ".py");
   if (!plain || sample.task.empty() || !FileExists(path)) {
-    return absl::NotFoundError(absl::StrCat("line ", sample.line, ": no reference for the task \"", sample.task, "\""));
+    return absl::NotFoundError(absl::StrCat("no reference for the task \"", sample.task, "\""));
   }
   HONE_ASSIGN_OR_RETURN(Task task, LoadTask(path));
   task.variants.assign(sample.check_sizes.begin(), sample.check_sizes.end() - 1);

@@ -12,8 +12,8 @@ namespace hone::cli {
 namespace {
 
 constexpr char kSaxpy[] =
-    R"({"task": "saxpy", "signature": "extern \"C\" void launch(const float* x, const float* y, float* out, float a, int n, )"
-    R"(cudaStream_t stream)", "check_sizes": [[1], [255]], "source": "the answer", "verdict_h200": "wrong", "more": 1})";
+    R"json({"task": "saxpy", "signature": "extern \"C\" void launch(const float* x, const float* y, float* out, float a, )json"
+    R"json(int n, cudaStream_t stream)", "check_sizes": [[1], [255]], "source": "the answer", "verdict_h200": "wrong"})json";
 
 std::string Replaced(const std::string& from, const std::string& to) {
   std::string text = kSaxpy;
@@ -83,13 +83,13 @@ TEST_CASE("An answer with another order of arguments is called in its own", "[cl
   CHECK(absl::StrContains(adapted, "recorded_launch(x, y, out, static_cast<float>(a), static_cast<int>(n), stream);"));
 }
 
-TEST_CASE("An argument that the reference lacks is an error with the sample's line", "[cli]") {
+TEST_CASE("An argument that the reference lacks is an error that names it", "[cli]") {
   Signature other_size = SaxpySignature();
   other_size.sizes[0].name = "count";
   Signature other_type = SaxpySignature();
   other_type.tensors[2].spec.dtype = DType::kInt32;
-  CHECK(AdaptSource(Saxpy(), other_size).status().message() == "line 1: the reference of saxpy has no int n");
-  CHECK(AdaptSource(Saxpy(), other_type).status().message() == "line 1: the reference of saxpy has no float* out");
+  CHECK(AdaptSource(Saxpy(), other_size).status().message() == "the reference of saxpy has no int n");
+  CHECK(AdaptSource(Saxpy(), other_type).status().message() == "the reference of saxpy has no float* out");
 }
 
 TEST_CASE("A task without a reference is an error, whatever its name holds", "[cli]") {
