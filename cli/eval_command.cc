@@ -139,7 +139,8 @@ void PrintClasses(const Agreement& agreement) {
   }
 }
 
-void Print(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts, const Agreement& agreement) {
+void Print(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts,
+           const Agreement& agreement) {
   absl::PrintF("%-18s %d\n%-18s %d\n%-18s %d\n%-18s %d\n%-18s %d\n", "n", agreement.n, "both ok", agreement.both_ok,
                "both rejected", agreement.both_rejected, "wrongly accepted", agreement.wrongly_accepted,
                "wrongly rejected", agreement.wrongly_rejected);
@@ -152,7 +153,8 @@ void Print(const std::vector<RecordedSample>& samples, const std::vector<Verdict
   }
 }
 
-void PrintJson(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts, const Agreement& agreement) {
+void PrintJson(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts,
+               const Agreement& agreement) {
   nlohmann::ordered_json json = {{"n", agreement.n},
                                  {"both_ok", agreement.both_ok},
                                  {"both_rejected", agreement.both_rejected},
@@ -194,16 +196,20 @@ void AddEval(CLI::App& app, Action& action) {
   auto options = std::make_shared<SamplesOptions>();
   CLI::App* samples = eval->add_subcommand("samples", "Verifies recorded answers and compares with a GPU's verdicts");
   samples->footer(
-      "The file has one JSON object a line: task, signature, check_sizes, source and verdict_h200 (ok, wrong, compile,\n"
-      "oob_write or crash). Nothing is timed. The recordings were compiled by nvcc's bare command line; a verifier given by\n"
+      "The file has one JSON object a line: task, signature, check_sizes, source and verdict_h200 (ok, wrong, "
+      "compile,\n"
+      "oob_write or crash). Nothing is timed. The recordings were compiled by nvcc's bare command line; a verifier "
+      "given by\n"
       "--server agrees with them only where it runs with rescue_flags: false.\n"
-      "Exit code: 0 all accepted and rejected alike, 3 an answer wrongly accepted or rejected, 2 unusable input, 1 our own\n"
+      "Exit code: 0 all accepted and rejected alike, 3 an answer wrongly accepted or rejected, 2 unusable input, 1 our "
+      "own\n"
       "failure.\n"
       "Example:\n  hone eval samples qwen_coder_native_samples.jsonl --device cpu --json");
   samples->add_option("file", options->file, "The recorded answers, .jsonl")->required();
   samples->add_option("--device", options->device, "cpu (the CUDA dialect emulated) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  samples->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");
+  samples->add_option("--server", options->server,
+                      "A running verifier, host:port or unix:/path; default: one of its own");
   samples->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
   samples->add_option("--sandbox", options->sandbox, "Of the verifier of its own")
       ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));

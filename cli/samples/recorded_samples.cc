@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<RecordedArgument>> ParseDeclaration(const std::string
     std::string type(text.substr(0, name));
     type.erase(std::remove_if(type.begin(), type.end(), absl::ascii_isspace), type.end());
     if (type.empty() || name == text.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("signature has the argument \"", std::string(text), "\", not a type and a name"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("signature has the argument \"", std::string(text), "\", not a type and a name"));
     }
     arguments.push_back({type, std::string(text.substr(name))});
   }
@@ -51,13 +52,15 @@ absl::StatusOr<std::vector<Sizes>> ParseCheckSizes(const std::vector<std::vector
   std::vector<Sizes> result;
   for (const std::vector<int64_t>& list : lists) {
     if (list.size() != names.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("check_sizes has a list of ", list.size(), " numbers; launch takes ",
-                                                     names.size(), " (", absl::StrJoin(names, ", "), ")"));
+      return absl::InvalidArgumentError(absl::StrCat("check_sizes has a list of ", list.size(),
+                                                     " numbers; launch takes ", names.size(), " (",
+                                                     absl::StrJoin(names, ", "), ")"));
     }
     Sizes sizes;
     for (size_t i = 0; i < names.size(); ++i) {
       if (list[i] < 0 || list[i] >= int64_t{1} << 31) {
-        return absl::InvalidArgumentError(absl::StrCat("check_sizes has ", names[i], "=", list[i], ", not in [0, 2^31)"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("check_sizes has ", names[i], "=", list[i], ", not in [0, 2^31)"));
       }
       sizes[names[i]] = list[i];
     }
@@ -132,7 +135,8 @@ absl::StatusOr<std::vector<std::string>> PassedOn(const RecordedSample& sample,
   }
   if (passed.size() < sample.arguments.size()) {
     const RecordedArgument& argument = sample.arguments[passed.size()];
-    return absl::InvalidArgumentError(absl::StrCat("the reference of ", sample.task, " has no ", argument.type, " ", argument.name));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the reference of ", sample.task, " has no ", argument.type, " ", argument.name));
   }
   return passed;
 }
@@ -157,8 +161,8 @@ absl::StatusOr<std::vector<RecordedSample>> ParseRecordedSamples(absl::string_vi
 }
 
 absl::StatusOr<Task> TaskOfSample(const RecordedSample& sample, const std::string& folder) {
-  const bool plain = std::all_of(sample.task.begin(), sample.task.end(),
-                                 [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+  const bool plain =
+      std::all_of(sample.task.begin(), sample.task.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
   const std::string path = absl::StrCat(folder, "/", sample.task, ".py");
   if (!plain || sample.task.empty() || !FileExists(path)) {
     return absl::NotFoundError(absl::StrCat("no reference for the task \"", sample.task, "\""));

@@ -57,9 +57,9 @@ struct Agreement {
   int n = 0;
   int both_ok = 0;
   int both_rejected = 0;
-  int wrongly_accepted = 0;  // right here, not on the GPU
-  int wrongly_rejected = 0;  // right on the GPU, not here
-  int unjudged = 0;          // INFRA: the verifier failed, in none of the four above
+  int wrongly_accepted = 0;                                    // right here, not on the GPU
+  int wrongly_rejected = 0;                                    // right on the GPU, not here
+  int unjudged = 0;                                            // INFRA: the verifier failed, in none of the four above
   std::map<std::pair<std::string, std::string>, int> classes;  // recorded verdict, Name(status) -> samples
 };
 

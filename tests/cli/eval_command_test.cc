@@ -35,7 +35,8 @@ std::string Saxpy(const std::string& expression, const std::string& verdict) {
       R"json(__global__ void k(const float* x, const float* y, float* out, float a, int n) {\n)json",
       R"json(  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) out[i] = )json", expression,
       R"json(;\n}\nextern \"C\" void launch(const float* x, const float* y, float* out, float a, int n, cudaStream_t stream) {\n)json",
-      R"json(  k<<<(n + 255) / 256, 256, 0, stream>>>(x, y, out, a, n);\n}\n", "verdict_h200": ")json", verdict, "\"}\n");
+      R"json(  k<<<(n + 255) / 256, 256, 0, stream>>>(x, y, out, a, n);\n}\n", "verdict_h200": ")json", verdict,
+      "\"}\n");
 }
 
 TEST_CASE("Answers judged as they were recorded agree", "[cli]") {

@@ -48,8 +48,9 @@ TEST_CASE("A recorded sample is read with its arguments and its sizes by name", 
   CHECK(sample.task == "saxpy");
   CHECK(sample.source == "the answer");
   CHECK(sample.verdict == "wrong");
-  CHECK(sample.arguments == std::vector<RecordedArgument>{
-                                {"constfloat*", "x"}, {"constfloat*", "y"}, {"float*", "out"}, {"float", "a"}, {"int", "n"}});
+  CHECK(sample.arguments ==
+        std::vector<RecordedArgument>{
+            {"constfloat*", "x"}, {"constfloat*", "y"}, {"float*", "out"}, {"float", "a"}, {"int", "n"}});
   CHECK(sample.check_sizes == std::vector<Sizes>{{{"n", 1}}, {{"n", 255}}});
 }
 
@@ -102,8 +103,8 @@ TEST_CASE("A task without a reference is an error, whatever its name holds", "[c
 
 TEST_CASE("Agreement counts each pair of verdicts, and failures of the verifier apart", "[cli]") {
   const std::vector<std::pair<const char*, VerdictStatus>> pairs = {
-      {"ok", VerdictStatus::kOk},           {"ok", VerdictStatus::kOk},      {"ok", VerdictStatus::kIncorrect},
-      {"wrong", VerdictStatus::kIncorrect}, {"wrong", VerdictStatus::kOk},   {"crash", VerdictStatus::kRuntime},
+      {"ok", VerdictStatus::kOk},           {"ok", VerdictStatus::kOk},    {"ok", VerdictStatus::kIncorrect},
+      {"wrong", VerdictStatus::kIncorrect}, {"wrong", VerdictStatus::kOk}, {"crash", VerdictStatus::kRuntime},
       {"compile", VerdictStatus::kCompile}, {"ok", VerdictStatus::kInfra}};
   std::vector<RecordedSample> samples;
   std::vector<Verdict> verdicts;
