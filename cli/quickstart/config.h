@@ -18,7 +18,7 @@ struct QuickstartModel {
   int64_t layers = 4;
   int64_t heads = 4;
   int64_t intermediate_size = 384;
-  int64_t vocabulary = 400;
+  int64_t vocabulary = 768;
   int64_t context = 1024;
 };
 template <class F>
@@ -62,7 +62,7 @@ struct QuickstartRl {
   double clip_low = 0.2;
   double clip_high = 0.28;
   double named_share = 0.15;
-  int64_t turns = 2;
+  int64_t turns = 1;
   double contrast_share = 0.5;
   int64_t checkpoint_every = 10;
   rollout::RetryConfig retry;
