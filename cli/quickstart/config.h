@@ -32,7 +32,7 @@ void Describe(F& f, QuickstartModel& c) {
 }
 
 struct QuickstartSft {
-  int64_t steps = 600;
+  int64_t steps = 700;
   int64_t batch_tokens = 2600;
   double learning_rate = 2e-3;
   int64_t warmup_steps = 40;
@@ -53,12 +53,12 @@ void Describe(F& f, QuickstartSft& c) {
 rollout::ExemplarConfig BelievedExemplars();
 
 struct QuickstartRl {
-  int64_t steps = 60;
+  int64_t steps = 100;
   int64_t groups = 8;
   int64_t group_size = 8;
   int64_t max_tokens = 320;
   double temperature = 1.0;
-  double learning_rate = 3e-4;
+  double learning_rate = 1e-4;
   double clip_low = 0.2;
   double clip_high = 0.28;
   double named_share = 0.15;
