@@ -84,10 +84,12 @@ bool ArrangeFds(ChildPlan& plan) {
   return true;
 }
 
+// Straight to the kernel: the C library keeps two real-time signals to itself and refuses to touch them, but a parent may
+// have left them ignored. Zeros are the default action without flags.
 void ResetSignals() {
-  struct sigaction action = {};
-  action.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) sigaction(number, &action, nullptr);
+  constexpr int kSignals = 64;
+  const unsigned long action[4] = {};  // handler, flags, restorer, mask
+  for (int number = 1; number <= kSignals; ++number) syscall(SYS_rt_sigaction, number, action, nullptr, sizeof(action[0]));
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -68,7 +68,8 @@ bool MaySeeWire(const std::string& path) {
   return !IsHeader(path) && StartsWithAny(path, {"verifier/client/", "trainer/coordinator/"});
 }
 bool MayStartProcesses(const std::string& path) {
-  return IsTest(path) || path == "base/subprocess.cc" || absl::StartsWith(path, "verifier/runner/");
+  return IsTest(path) || path == "base/subprocess.cc" || path == "verifier/build/compile_server_main.cc" ||
+         absl::StartsWith(path, "verifier/runner/");
 }
 /// Whether the path begins with a folder of ours, where the file may also be generated, or of a library or the
 /// messages.

@@ -7,7 +7,8 @@
 //   wire       .pb.h and gRPC only in proto/, verifier/service/ and the sources of verifier/client/ and
 //              trainer/coordinator/, also not by way of another header; never in one unit with torch
 //   NCCL       only in trainer/comm/;  yaml-cpp only behind base/config.h;  Python.h nowhere
-//   processes  fork, popen, system only in base/subprocess.cc and verifier/runner/ (gRPC must not be forked)
+//   processes  fork, popen, system only in base/subprocess.cc and in the programs that are made of forks, verifier/runner/
+//              and verifier/build/compile_server_main.cc (gRPC must not be forked)
 //   macros     no bare CHECK or LOG outside of tests: they are torch's and Catch2's
 //
 // Headers for candidates (verifier/device/*/include/) are no part of our programs and are not read.

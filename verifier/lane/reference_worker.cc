@@ -165,6 +165,7 @@ absl::Status ReferenceWorker::Lost(const std::string& what) {
   interruptible_ = -1;
   child_.reset();
   socket_.Reset();
+  ++generation_;  // its pools are gone from this moment, not from the start of the next one
   return absl::UnavailableError(absl::StrCat("the reference worker ", what));
 }
 

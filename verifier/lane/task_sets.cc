@@ -95,6 +95,7 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
     check.sizes = sizes;
     check.profile = profile;
     HONE_ASSIGN_OR_RETURN(CallPlan plan, worker_->Plan(task, signature, sizes));
+    if (sets.cases.empty()) sets.generation = worker_->generation();
     HONE_ASSIGN_OR_RETURN(check.size_values, SizeValues(task, signature, plan));
     check.label = ShapeLabel(signature, check.size_values);
     if (profile != ValueProfile::kAsGiven) {
@@ -122,7 +123,7 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
   sets.timed_plan = sets.cases.back().pool->plan();
   sets.timed_size_values = sets.cases.back().size_values;
   HONE_RETURN_IF_ERROR(PlanRounds(sets, signature, protocol));
-  sets.generation = worker_->generation();
+  if (sets.generation != worker_->generation()) return absl::UnavailableError("the reference worker was restarted");
   return sets;
 }
 
