@@ -270,6 +270,7 @@ absl::Status QuickstartRun::Run() {
   std::signal(SIGINT, OnInterrupt);
   const int threads = s.config.threads > 0 ? static_cast<int>(s.config.threads) : static_cast<int>(std::thread::hardware_concurrency());
   policy::SetComputeThreads(threads);
+  policy::SeedOperators(static_cast<uint64_t>(s.config.seed));
   HONE_RETURN_IF_ERROR(s.Timed("start the verifier", [&] { return s.StartVerifier(); }));
   HONE_RETURN_IF_ERROR(s.Timed("make the policy", [&] { return s.MakePolicy(); }));
   HONE_RETURN_IF_ERROR(s.Timed("supervised", [&] { return s.Supervise(); }));

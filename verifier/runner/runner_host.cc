@@ -285,6 +285,7 @@ absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
   interruptible_ = zygote_->pid();
   control_ = std::move(ends[0]);
   sandbox_ = sandbox;
+  lost_ = false;
   return absl::OkStatus();
 }
 
@@ -318,7 +319,7 @@ void RunnerHost::Prepare(int runners) {
 absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
   absl::Status last = absl::UnavailableError("the candidate runners' zygote does not stay up");
   for (int attempt = 0; attempt < 3; ++attempt) {
-    if (attempt > 0) HONE_RETURN_IF_ERROR(StartZygote());
+    if (attempt > 0 || lost_) HONE_RETURN_IF_ERROR(StartZygote());
     Prepare(1);
     if (prepared_.empty()) continue;
     std::unique_ptr<Runner> runner = std::move(prepared_.front());
@@ -346,7 +347,10 @@ absl::StatusOr<RunnerEnded> RunnerHost::AwaitEnded(uint32_t id, absl::Time deadl
     }
     RunnerEnded ended;
     if (!AwaitReadable(control_.get(), deadline)) return absl::UnavailableError("the runners' zygote does not answer");
-    if (ReceiveExactly(control_.get(), &ended) != 1) return absl::UnavailableError("the runners' zygote is gone");
+    if (ReceiveExactly(control_.get(), &ended) != 1) {
+      lost_ = true;
+      return absl::UnavailableError("the runners' zygote is gone");
+    }
     ended_.push_back(ended);
   }
 }

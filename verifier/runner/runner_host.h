@@ -134,6 +134,7 @@ class RunnerHost {
   uint32_t next_id_ = 1;
   std::vector<RunnerEnded> ended_;  // told by the zygote, not yet asked for
   std::deque<std::unique_ptr<Runner>> prepared_;
+  bool lost_ = false;  // the zygote is known to be gone, and with it what it forked ahead
 };
 
 }  // namespace hone::verifier
