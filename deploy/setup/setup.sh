@@ -27,6 +27,11 @@ missing_packages() {
 # Debian 12 itself carries Catch2 2; version 3 comes from its backports.
 needs_backports() { . /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ]; }
 
+# The mirror that this machine already takes Debian from; backports lie beside it.
+debian_mirror() {
+  apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }'
+}
+
 install_packages() {
   local missing as_root=() options=(-y --no-install-recommends) list=/etc/apt/sources.list.d/hone-bookworm-backports.list
   missing=$(missing_packages | tr '\n' ' ')
@@ -43,7 +48,8 @@ install_packages() {
   say "installing system packages: $missing"
   if needs_backports && [[ " $missing" == *" catch2 "* ]] && ! grep -rqs bookworm-backports /etc/apt/sources.list /etc/apt/sources.list.d; then
     say "adding the source bookworm-backports for Catch2 3 ($list)"
-    echo "deb http://deb.debian.org/debian bookworm-backports main" | "${as_root[@]}" tee "$list" >/dev/null
+    "${as_root[@]}" apt-get update -qq >&2  # the mirror is known once its lists are
+    echo "deb $(debian_mirror) bookworm-backports main" | "${as_root[@]}" tee "$list" >/dev/null
   fi
   "${as_root[@]}" apt-get update -qq >&2
   if needs_backports && [[ " $missing" == *" catch2 "* ]]; then
