@@ -60,18 +60,6 @@ function(hone_resources name)
   add_custom_target(${name} ALL DEPENDS ${copies})
 endfunction()
 
-# hone_bench(NAME SRCS a.cc ... [DEPS x ...] [TORCH]): a benchmark program in bench/, not installed.
-function(hone_bench name)
-  cmake_parse_arguments(arg "TORCH" "" "SRCS;DEPS" ${ARGN})
-  add_executable(${name} ${arg_SRCS})
-  target_link_libraries(${name} PRIVATE hone_flags ${arg_DEPS})
-  if(arg_TORCH)
-    hone_use_torch(${name})
-  endif()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
-  target_compile_definitions(${name} PRIVATE HONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" HONE_PROGRAM_DIR="${CMAKE_BINARY_DIR}/bin")
-endfunction()
-
 # hone_test(NAME SRCS a.cc ... [DEPS x ...] [TORCH] [LABELS l ...] [TIMEOUT_S n])
 # One Catch2 program, one CTest entry. Tests live under tests/, which mirrors the tree.
 function(hone_test name)
