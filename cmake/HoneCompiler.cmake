@@ -14,6 +14,8 @@ endif()
 
 add_library(hone_flags INTERFACE)
 target_compile_options(hone_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+# Everywhere, because gRPC's package sets it too and a precompiled header is only used under the flags it was made with.
+target_compile_options(hone_flags INTERFACE -pthread)
 target_include_directories(hone_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 
 if(HONE_SANITIZER)
