@@ -77,6 +77,7 @@ void Fields(V& visit, Like<Verdict> auto& v) {
   visit("mismatch", v.mismatch);
   visit("rules", v.rules);
   visit("timings", v.timings);
+  visit("coverage", v.coverage);
   visit("seconds", v.seconds);
   visit("protocol", v.protocol);
   visit("device", v.device);

@@ -85,6 +85,11 @@ struct Verdict {
   std::optional<Mismatch> mismatch;
   std::vector<RuleHit> rules;
   std::vector<Timing> timings;     // one per baseline of the protocol; empty unless kOk
+  /// Of a kOk candidate: the share, in [0, 1], of the device time of its checked calls that its own kernels took, the
+  /// rest being a library's or the framework's; where a device cannot be traced, the share of the reference's compute
+  /// operators that did not reach a library. Unset: not measured. A native candidate has nothing but its own kernels to
+  /// compute with (a library is refused at build), so it is 1 by construction unless the task allows library kernels.
+  std::optional<double> coverage;
   PhaseSeconds seconds;
   std::string protocol;            // Protocol::id
   std::string device;              // "cpu", "NVIDIA H200", ...

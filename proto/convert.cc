@@ -318,6 +318,7 @@ void ToWire(const Verdict& from, v1::Verdict* to) {
   if (from.mismatch) ToWire(*from.mismatch, to->mutable_mismatch());
   MessagesToWire(from.rules, to->mutable_rules());
   MessagesToWire(from.timings, to->mutable_timings());
+  if (from.coverage) to->set_coverage(*from.coverage);
   to->mutable_seconds()->set_queue(from.seconds.queue);
   to->mutable_seconds()->set_build(from.seconds.build);
   to->mutable_seconds()->set_check(from.seconds.check);
@@ -341,6 +342,8 @@ absl::Status FromWire(const v1::Verdict& from, Verdict* to) {
   if (from.has_mismatch()) to->mismatch = FromWire(from.mismatch());
   HONE_RETURN_IF_ERROR(MessagesFromWire(from.rules(), &to->rules));
   HONE_RETURN_IF_ERROR(MessagesFromWire(from.timings(), &to->timings));
+  to->coverage.reset();
+  if (from.has_coverage()) to->coverage = from.coverage();
   to->seconds = {from.seconds().queue(), from.seconds().build(), from.seconds().check(), from.seconds().time()};
   to->protocol = from.protocol();
   to->device = from.device();

@@ -46,6 +46,7 @@ Outcome OutcomeOf(const Turn& turn, const std::string& episode_id, int turn_inde
   outcome.truncated = turn.truncated;
   outcome.uniform = UniformOf(episode_id, turn_index);
   if (!verdict.ok()) return outcome;
+  if (verdict.coverage && std::isfinite(*verdict.coverage)) outcome.coverage = std::clamp(*verdict.coverage, 0.0, 1.0);
   for (const Timing& timing : verdict.timings) {
     outcome.speedups[static_cast<int>(timing.baseline)] = SpeedupOf(timing.speedup);
   }

@@ -31,7 +31,7 @@ struct Outcome {
   double correct_rate = 0;                   // q in [0, 1]; 1 exactly when status is kOk
   std::array<Speedup, kBaselines> speedups;  // by Baseline; only of a kOk verdict
   std::optional<Baseline> first_baseline;    // the protocol's first: what `speedup` means when no baseline is named
-  std::optional<double> coverage;            // share of device time in the candidate's own kernels, [0, 1]
+  std::optional<double> coverage;            // Verdict::coverage, in [0, 1]; unset: not measured
   absl::Span<const double> samples;          // paired ratios of the first baseline, borrowed; empty: not kept
   int64_t response_tokens = 0;               // 0: unknown
   bool truncated = false;                    // ended by the length limit

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -72,6 +73,12 @@ error_code Read(od::value value, double& out) {
   return SUCCESS;
 }
 
+error_code Read(od::value value, std::optional<double>& out) {
+  bool null = false;
+  if (const error_code error = value.is_null().get(null); error != SUCCESS || null) return error;
+  return Read(value, out.emplace());
+}
+
 error_code Read(od::value value, bool& out) { return value.get_bool().get(out); }
 
 error_code Read(od::value value, VerdictStatus& out) {
@@ -120,6 +127,7 @@ error_code Read(od::value value, Verdict& out) {
     if (key == "timings") {
       return ForItems(field, [&](od::value item) { return Read(item, out.timings.emplace_back()); });
     }
+    if (key == "coverage") return Read(field, out.coverage);
     if (key == "protocol") return Read(field, out.protocol);
     if (key == "device") return Read(field, out.device);
     return SUCCESS;

@@ -69,6 +69,7 @@ Verdict RandomVerdict(Random& random) {
                          true,
                          {RandomDouble(random), RandomDouble(random)}});
   }
+  if (random() % 2) v.coverage = RandomDouble(random);
   v.seconds = {RandomDouble(random), 1, 2, 3};
   v.protocol = "quick";
   v.device = RandomText(random);

@@ -74,8 +74,8 @@ class Filler {
   void Fill(Timing& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(PhaseSeconds& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(Verdict& value) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = value;
-    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = value;
+    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
   }
   void Fill(VersionSpan& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Turn& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }

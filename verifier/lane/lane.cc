@@ -97,6 +97,7 @@ class DeviceLane : public Lane {
       if (outcome.finding->rule) verdict.rules.push_back(*std::move(outcome.finding->rule));
     } else {
       verdict.timings = std::move(outcome.timings);
+      if (!job.task.legality.allow_library_kernels) verdict.coverage = 1;  // native: by construction
     }
     if (verdict.status == VerdictStatus::kOk || verdict.status == VerdictStatus::kIncorrect) {
       verdict.correct_rate = outcome.calls > 0 ? static_cast<double>(outcome.right) / outcome.calls : 0;

@@ -64,6 +64,9 @@ inline std::vector<Group> RandomGroups(int count, uint64_t seed) {
         turns.push_back(
             RecordedTurn(status, 0.25 * static_cast<double>(1 + random() % 20), static_cast<int>(random() % 9)));
         if (status == VerdictStatus::kOk && random() % 2 == 0) turns.back().verdict.timings[0].samples = {1, 1.5, 2};
+        if (status == VerdictStatus::kOk && random() % 2 == 0) {
+          turns.back().verdict.coverage = 0.25 * static_cast<double>(random() % 5);
+        }
         turns.back().truncated = random() % 5 == 0;
       }
     }

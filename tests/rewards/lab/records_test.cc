@@ -43,6 +43,7 @@ void CheckEqual(const GroupOutcomes& a, const GroupOutcomes& b) {
       CHECK(a[e][k].status == b[e][k].status);
       CHECK(a[e][k].correct_rate == b[e][k].correct_rate);
       CHECK(a[e][k].speedups == b[e][k].speedups);
+      CHECK(a[e][k].coverage == b[e][k].coverage);
       CHECK(a[e][k].first_baseline == b[e][k].first_baseline);
       CHECK(std::vector<double>(a[e][k].samples.begin(), a[e][k].samples.end()) ==
             std::vector<double>(b[e][k].samples.begin(), b[e][k].samples.end()));

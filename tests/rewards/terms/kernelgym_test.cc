@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <limits>
 
 #include "rewards/terms/coverage.h"
 #include "tests/rewards/outcomes.h"
@@ -51,6 +52,23 @@ TEST_CASE("Rejection never drops a failure", "[rewards]") {
   failure.coverage = 0;
   failure.uniform = 0.99;
   CHECK(KernelGymScore().Score(failure) == 0.0);
+}
+
+TEST_CASE("The verdict's coverage is what a term reads; a figure that cannot be counts as none or is clamped", "[rewards]") {
+  Turn turn;
+  turn.verdict.status = VerdictStatus::kOk;
+  turn.verdict.timings.push_back({Baseline::kEager, {2, 2, 2, 7}});
+  const auto coverage_of = [&](std::optional<double> measured) {
+    turn.verdict.coverage = measured;
+    return OutcomeOf(turn, "episode", 0).coverage;
+  };
+  CHECK(coverage_of(0.75) == 0.75);
+  CHECK(KernelGymScore().Score(OutcomeOf(turn, "episode", 0)) == 1.875);  // 0.5 + 0.5 * 2 + 0.5 * 0.75
+  CHECK(coverage_of(1.5) == 1.0);
+  CHECK(coverage_of(std::nullopt) == std::nullopt);
+  CHECK(coverage_of(std::numeric_limits<double>::quiet_NaN()) == std::nullopt);
+  turn.verdict.status = VerdictStatus::kIncorrect;
+  CHECK(coverage_of(0.75) == std::nullopt);
 }
 
 TEST_CASE("Coverage by itself pays passes only", "[rewards]") {

@@ -26,6 +26,7 @@ TEST_CASE("A right candidate is OK, with a speedup against eager and its interva
   INFO(verdict.message);
   REQUIRE(verdict.status == VerdictStatus::kOk);
   CHECK(verdict.correct_rate == 1.0);
+  CHECK(verdict.coverage == 1.0);  // a native candidate has only its own kernels
   REQUIRE(verdict.timings.size() == 1);
   const Timing& timing = verdict.timings[0];
   CHECK(timing.baseline == Baseline::kEager);
