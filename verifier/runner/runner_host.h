@@ -23,7 +23,7 @@ namespace hone::verifier {
 
 struct RunnerHostOptions {
   std::string program;                   // hone-runner
-  std::string sandbox = "auto";          // "auto", "bubblewrap", "none"
+  std::string sandbox;                   // as ChooseSandbox takes it
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
   int cpu_core = -1;                     // -1: any
   int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner
@@ -118,7 +118,6 @@ class RunnerHost {
   friend class Runner;
   explicit RunnerHost(RunnerHostOptions options) : options_(std::move(options)) {}
   absl::Status StartZygote();
-  absl::Status StartZygoteIn(const std::string& sandbox);
   absl::StatusOr<std::unique_ptr<Runner>> Fork();
   /// Takes what the zygote told unasked, so that its socket never fills.
   void ReadEnded();
