@@ -292,12 +292,15 @@ absl::Status FromWire(const v1::Signature& from, Signature* to) {
 // ---------------------------------------------------------------------------------------------------------- verdict
 
 v1::VerdictStatus ToWire(VerdictStatus status) { return EnumToWire<v1::VerdictStatus>(status); }
+v1::Format ToWire(Format format) { return EnumToWire<v1::Format>(format); }
 
 absl::Status FromWire(v1::DType from, DType* to) { return HONE_ENUM_FROM_WIRE(DType, from, "dtype", to); }
 
 absl::Status FromWire(v1::VerdictStatus from, VerdictStatus* to) {
   return HONE_ENUM_FROM_WIRE(VerdictStatus, from, "verdict.status", to);
 }
+
+absl::Status FromWire(v1::Format from, Format* to) { return HONE_ENUM_FROM_WIRE(Format, from, "format", to); }
 
 void ToWire(const RuleHit& from, v1::RuleHit* to) {
   to->set_rule(from.rule);

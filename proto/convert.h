@@ -27,6 +27,7 @@ void ToWire(const Group& from, v1::Group* to);
 void ToWire(const VerifyRequest& from, v1::VerifyRequest* to);
 void ToWire(const Capabilities& from, v1::Capabilities* to);
 v1::VerdictStatus ToWire(VerdictStatus status);
+v1::Format ToWire(Format format);
 
 // kInvalidArgument names the field whose enum value is UNSPECIFIED or unknown. Every field of `to` is replaced.
 absl::Status FromWire(const v1::Task& from, Task* to);
@@ -41,6 +42,7 @@ absl::Status FromWire(const v1::Group& from, Group* to);
 absl::Status FromWire(const v1::VerifyRequest& from, VerifyRequest* to);
 absl::Status FromWire(const v1::Capabilities& from, Capabilities* to);
 absl::Status FromWire(v1::VerdictStatus from, VerdictStatus* to);
+absl::Status FromWire(v1::Format from, Format* to);
 absl::Status FromWire(v1::DType from, DType* to);
 
 }  // namespace hone::proto

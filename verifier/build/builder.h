@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "base/candidate.h"
 #include "base/signature.h"
+#include "base/task.h"
 #include "base/verdict.h"
 
 namespace hone::verifier {
@@ -18,12 +19,14 @@ namespace hone::verifier {
 struct BuildRequest {
   Candidate candidate;
   Signature signature;
+  LegalityPolicy legality;        // of the task
   absl::Duration timeout = absl::Seconds(120);
 };
 
 struct BuildResult {
+  Format format = Format::kNative;            // which runner loads the artefact
   VerdictStatus status = VerdictStatus::kOk;  // kOk, kParse, kForbidden, kCompile, kCompileTimeout
-  std::string artefact;          // path of the shared object that is timed
+  std::string artefact;          // path of what is timed: a shared object, or a bundle (torch_bundle.h)
   std::string checked_artefact;  // path of the one built with array bounds checks; equals `artefact` where nothing to check
   std::string message;           // first error, one line
   std::string compiler_output;   // trimmed

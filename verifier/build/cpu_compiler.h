@@ -35,7 +35,7 @@ struct CompileOutput {
 /// Thread-safe; each call blocks for one compilation.
 class CpuCompiler {
  public:
-  /// `sandbox`: as ChooseSandbox takes it, whose errors are returned.
+  /// `sandbox`: "auto" (bubblewrap where it works), "bubblewrap", "none".
   static absl::StatusOr<std::unique_ptr<CpuCompiler>> Create(CpuToolchain toolchain, const std::string& sandbox);
   ~CpuCompiler();
 

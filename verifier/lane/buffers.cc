@@ -87,7 +87,7 @@ absl::Status Pool::Extend(ReferenceWorker& worker, SecretSeeds& seeds, const Tas
   request.first_set = sets_;
   request.set_bytes = layout_.bytes;
   request.offsets = layout_.offsets;
-  if (sets_ == 0) shared_seed_ = seeds.NextSeed();
+  if (sets_ == 0) shared_seed_ = spec_.shared_seed >= 0 ? spec_.shared_seed : seeds.NextSeed();
   for (int i = sets_; i < sets; ++i) {
     request.seeds.push_back(seeds.NextSeed());
     request.parameter_seeds.push_back(spec_.share_parameters ? shared_seed_ : seeds.NextSeed());
@@ -106,9 +106,10 @@ absl::Status Stage::Reserve(uint64_t table_bytes, uint64_t input_bytes, uint64_t
   return absl::OkStatus();
 }
 
-uint64_t TableWriter::BytesFor(size_t regions, size_t tensors, size_t sizes, size_t scalars, size_t calls) {
+uint64_t TableWriter::BytesFor(size_t regions, size_t tensors, size_t sizes, size_t scalars, size_t calls,
+                               size_t recipe) {
   return sizeof(TableHeader) + regions * sizeof(TableRegion) + tensors * sizeof(TableTensor) + sizes * sizeof(int64_t) +
-         scalars * sizeof(double) + calls * tensors * sizeof(uint64_t);
+         scalars * sizeof(double) + calls * tensors * sizeof(uint64_t) + recipe;
 }
 
 void TableWriter::Write(const std::vector<TableRegion>& regions, const Signature& signature, const CallPlan& plan,
@@ -146,6 +147,8 @@ void TableWriter::Write(const std::vector<TableRegion>& regions, const Signature
   header.sizes = put(sizes.data(), sizes.size() * sizeof(int64_t));
   header.scalars = put(plan.scalars.data(), plan.scalars.size() * sizeof(double));
   header.addresses = put(addresses.data(), addresses.size() * sizeof(uint64_t));
+  header.recipe_bytes = static_cast<uint32_t>(plan.recipe.size());
+  header.recipe = put(plan.recipe.data(), plan.recipe.size());
   std::memcpy(memory_, &header, sizeof header);
 }
 

@@ -72,6 +72,7 @@ struct PoolSpec {
   ValueProfile profile = ValueProfile::kAsGiven;
   bool keep = false;              // the reference can be timed on them
   bool share_parameters = false;  // one copy of the weights for all sets
+  int64_t shared_seed = -1;       // of the weights, when they are shared; -1: drawn
   int capacity = 1;               // sets at most; memory is used as they are filled
 };
 
@@ -129,7 +130,7 @@ class Stage {
 class TableWriter {
  public:
   TableWriter(unsigned char* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
-  static uint64_t BytesFor(size_t regions, size_t tensors, size_t sizes, size_t scalars, size_t calls);
+  static uint64_t BytesFor(size_t regions, size_t tensors, size_t sizes, size_t scalars, size_t calls, size_t recipe);
 
   /// `addresses` is [calls][tensors].
   void Write(const std::vector<TableRegion>& regions, const Signature& signature, const CallPlan& plan,

@@ -33,10 +33,17 @@ struct Checker::Run {
   std::vector<TableRegion> regions;      // [tensors]
   std::vector<uint64_t> tensor_offsets;  // [tensors], in the region, of the current call
   std::vector<uint64_t> addresses;       // [tensors], of the current call
+  Workmanship work;                      // of a Python candidate
   CheckResult result;
 
+  bool IsPython() const { return job.build.format != Format::kNative; }
   bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
   Finding Explain(const RunnerReport& report, const CheckCase& check, const DeviceTable& device) const {
+    if (IsPython()) {
+      Finding finding = ExplainPython(report, device, budget.total(), runner->TakeOutput());
+      if (!check.label.empty()) absl::StrAppend(&finding.message, " (", check.label, ")");
+      return finding;
+    }
     std::vector<PlacedTensor> placed;
     for (size_t t = 0; t < addresses.size(); ++t) {
       const TensorSpec& spec = check.pool->plan().tensors[t];
@@ -71,9 +78,11 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
     address += RoundUp(region.bytes, 1 << 21) + (64 << 20);
     run.regions.push_back(region);
   }
-  size_t most_scalars = job.signature.scalars.size();
-  HONE_RETURN_IF_ERROR(stage_.Reserve(
-      TableWriter::BytesFor(tensors, tensors, job.signature.sizes.size(), most_scalars, 1), input_bytes, output_bytes, 1));
+  size_t longest_recipe = 0;
+  for (const CheckCase& check : sets.cases) longest_recipe = std::max(longest_recipe, check.pool->plan().recipe.size());
+  const uint64_t table_bytes = TableWriter::BytesFor(tensors, tensors, job.signature.sizes.size(),
+                                                     job.signature.scalars.size(), 1, longest_recipe);
+  HONE_RETURN_IF_ERROR(stage_.Reserve(table_bytes, input_bytes, output_bytes, 1));
   const CheckCase& first = sets.cases.front();
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(run.regions, job.signature, first.pool->plan(), first.size_values, std::vector<uint64_t>(tensors, 0));
@@ -89,6 +98,13 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
     return std::move(run.result);
   }
   for (const CheckCase& check : sets.cases) {
+    if (run.IsPython()) {
+      HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, PrepareCase(run, check));
+      if (finding) {
+        run.result.finding = std::move(finding);
+        return std::move(run.result);
+      }
+    }
     for (int set = 0; set < check.pool->sets(); ++set) {
       const ThreadOrder order = set % 2 == 0 ? ThreadOrder::kReverse : ThreadOrder::kShuffled;
       HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, Call(run, check, set, order));
@@ -102,7 +118,27 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
       if (!goes_on) return std::move(run.result);
     }
   }
+  if (run.IsPython()) JudgeWorkmanship(run);
   return std::move(run.result);
+}
+
+/// Who computed what the calls gave, once they were all right.
+void Checker::JudgeWorkmanship(Run& run) {
+  if (run.work.library_calls == 0 && run.work.custom_calls > 0) run.result.coverage = 1;
+  if (run.work.custom_calls == 0) run.result.coverage = 0;
+  if (run.result.finding) return;
+  for (RuleHit& hit : run.work.Rules(run.job.task.legality)) {
+    if (!hit.reject) {
+      run.result.rules.push_back(std::move(hit));
+      continue;
+    }
+    Finding finding;
+    finding.status = VerdictStatus::kForbidden;
+    finding.message = absl::StrCat(hit.rule, ": ", hit.evidence);
+    finding.rule = std::move(hit);
+    run.result.finding = std::move(finding);
+    return;
+  }
 }
 
 absl::Status Checker::Map(Run& run) {
@@ -144,6 +180,20 @@ absl::Status Checker::FillStage(Run& run, const CheckCase& check, int set) {
   return absl::OkStatus();
 }
 
+/// Has a Python candidate's module made anew, with the weights of the case.
+absl::StatusOr<std::optional<Finding>> Checker::PrepareCase(Run& run, const CheckCase& check) {
+  if (check.pool->plan().recipe.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "task ", run.job.task.id, ": its constructor takes arguments that no literal gives; only native candidates fit"));
+  }
+  HONE_RETURN_IF_ERROR(FillStage(run, check, 0));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+    return run.runner->Prepare(0, /*fresh=*/true, deadline);
+  }));
+  if (report.ok()) return std::optional<Finding>();
+  return run.Explain(report, check, device_->table());
+}
+
 absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& check, int set, ThreadOrder order) {
   const auto order_seed = static_cast<uint32_t>(seeds_->Below(uint64_t{1} << 32));
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
@@ -151,6 +201,7 @@ absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& 
     return run.runner->RunChecked(order, order_seed, deadline);
   }));
   if (!report.ok()) return run.Explain(report, check, device_->table());
+  if (run.IsPython()) run.work.Add(report);
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareOutputs(run, check, set));
   if (!finding || run.result.finding || finding->status != VerdictStatus::kIncorrect) return finding;
   // The first mismatch: the same call once more with threads in ascending order tells a race from a plain error.

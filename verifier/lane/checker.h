@@ -7,6 +7,7 @@
 // run backwards, then shuffled. The timed rounds run them forwards.
 
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "verifier/lane/budget.h"
@@ -21,7 +22,9 @@ namespace hone::verifier {
 struct CheckResult {
   int calls = 0;
   int right = 0;
-  std::optional<Finding> finding;  // empty: all calls were right
+  std::optional<Finding> finding;  // empty: all calls were right, and legal
+  std::vector<RuleHit> rules;      // that spoke without rejecting
+  double coverage = -1;            // of the candidate's own kernels, where the calls tell; -1: unknown
 };
 
 class Checker {
@@ -35,6 +38,8 @@ class Checker {
  private:
   struct Run;
   absl::Status Map(Run& run);
+  static void JudgeWorkmanship(Run& run);
+  absl::StatusOr<std::optional<Finding>> PrepareCase(Run& run, const CheckCase& check);
   absl::StatusOr<std::optional<Finding>> Call(Run& run, const CheckCase& check, int set, ThreadOrder order);
   absl::StatusOr<std::optional<Finding>> CompareOutputs(Run& run, const CheckCase& check, int set);
   absl::Status FillStage(Run& run, const CheckCase& check, int set);

@@ -325,6 +325,46 @@ Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, con
   return finding;
 }
 
+Finding ExplainPython(const RunnerReport& report, const DeviceTable& device, absl::Duration limit,
+                      const std::string& output) {
+  if (report.kind == RunnerReport::Kind::kEnded && !report.exited && report.status == SIGSEGV) {
+    Finding finding;
+    finding.message = "illegal memory access: out of bounds, or an input written";
+    return finding;
+  }
+  if (report.kind != RunnerReport::Kind::kDone || report.code == 0) {
+    return ExplainReport(report, device, {}, limit, output);
+  }
+  Finding finding;
+  finding.message = report.text;
+  if (report.code == static_cast<int>(PythonError::kOutOfMemory)) finding.status = VerdictStatus::kOom;
+  if (report.code == static_cast<int>(PythonError::kWrongOutput)) finding.status = VerdictStatus::kIncorrect;
+  return finding;
+}
+
+void Workmanship::Add(const RunnerReport& report) {
+  ++calls;
+  custom_calls += report.custom_calls;
+  library_calls += report.library_calls;
+  if (library_names.empty()) library_names = report.text;
+}
+
+std::vector<RuleHit> Workmanship::Rules(const LegalityPolicy& policy) const {
+  std::vector<RuleHit> rules;
+  const auto add = [&](const char* rule, std::string evidence) {
+    const std::vector<std::string>& disabled = policy.disabled_rules;
+    if (std::find(disabled.begin(), disabled.end(), rule) != disabled.end()) return;
+    rules.push_back({rule, !policy.allow_library_kernels, std::move(evidence)});
+  };
+  if (custom_calls == 0) {
+    add("no_custom_kernel", absl::StrCat("no kernel of its own ran in ", calls, calls == 1 ? " call" : " calls",
+                                         library_names.empty() ? "" : absl::StrCat("; PyTorch did: ", library_names)));
+  } else if (library_calls > 0) {
+    add("library_compute", absl::StrCat("PyTorch computes: ", library_names));
+  }
+  return rules;
+}
+
 Tolerance ToleranceFor(const Task& task, DType dtype) {
   return dtype == task.dtype ? task.tolerance : DefaultTolerance(dtype);
 }

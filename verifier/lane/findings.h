@@ -36,7 +36,24 @@ struct PlacedTensor {
 Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, const std::vector<PlacedTensor>& tensors,
                       absl::Duration limit, const std::string& output);
 
+/// The same of a Python candidate's runner, whose reports say in words what was raised.
+Finding ExplainPython(const RunnerReport& report, const DeviceTable& device, absl::Duration limit,
+                      const std::string& output);
+
 Finding Cheat(const std::string& rule, const std::string& evidence);
+
+/// What checked calls of a Python candidate told about who computes, summed.
+struct Workmanship {
+  int calls = 0;
+  int64_t custom_calls = 0;     // calls into the candidate's own kernels
+  int64_t library_calls = 0;    // operators of the framework that compute
+  std::string library_names;    // of one call
+
+  void Add(const RunnerReport& report);
+  /// The rules that this breaks under `policy`: `no_custom_kernel` and `library_compute`, rejecting unless the policy
+  /// allows library kernels or disables the rule.
+  std::vector<RuleHit> Rules(const LegalityPolicy& policy) const;
+};
 
 /// One output of one call, both sides in host memory.
 struct OutputPair {

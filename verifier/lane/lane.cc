@@ -3,6 +3,8 @@
 #include <atomic>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -13,6 +15,7 @@
 #include "verifier/lane/seeds.h"
 #include "verifier/lane/task_sets.h"
 #include "verifier/lane/timer.h"
+#include "verifier/runner/python_environment.h"
 #include "verifier/runner/runner_host.h"
 
 namespace hone::verifier {
@@ -25,7 +28,7 @@ class DeviceLane : public Lane {
  public:
   static absl::StatusOr<std::unique_ptr<Lane>> Create(const LaneOptions& options) {
     HONE_ASSIGN_OR_RETURN(SecretSeeds seeds, SecretSeeds::Create());
-    std::unique_ptr<DeviceLane> lane(new DeviceLane(std::move(seeds)));
+    std::unique_ptr<DeviceLane> lane(new DeviceLane(options, std::move(seeds)));
     HONE_ASSIGN_OR_RETURN(lane->device_, Device::Open(options.device));
 
     const std::filesystem::path prefix = std::filesystem::path(ProgramFolder()).parent_path();
@@ -40,30 +43,67 @@ class DeviceLane : public Lane {
     host.sandbox = options.sandbox;
     host.cpu_core = options.cpu_core;
     host.libraries = {(prefix / "lib" / "libhone_cpu_runtime.so").string()};
-    HONE_ASSIGN_OR_RETURN(lane->host_, RunnerHost::Create(std::move(host)));
-
     lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_,
                                                    kSetsLimitBytes);
-    lane->checker_ = std::make_unique<Checker>(lane->device_.get(), lane->host_.get(), &lane->seeds_);
-    lane->timer_ = std::make_unique<Timer>(lane->device_.get(), lane->host_.get(), &lane->seeds_, lane->worker_.get(),
-                                           lane->cache_.get(), options.cpu_core);
-    lane->host_->Prepare(kRunnersAhead);
+    HONE_RETURN_IF_ERROR(lane->StartRunners(std::move(host), lane->native_));
     return lane;
   }
 
   absl::StatusOr<Verdict> Judge(const LaneJob& job) override { return OrCancelled(JudgeJob(job)); }
   absl::StatusOr<Signature> Describe(const Task& task) override { return OrCancelled(worker_->Describe(task)); }
 
-  LaneFacts Facts() const override { return {device_->properties().name, host_->sandbox()}; }
+  LaneFacts Facts() const override { return {device_->properties().name, native_.host->sandbox()}; }
 
   void Interrupt() override {
     interrupted_ = true;
     worker_->Interrupt();
-    host_->Interrupt();
+    native_.host->Interrupt();
+    absl::MutexLock lock(&python_mutex_);
+    if (python_.host != nullptr) python_.host->Interrupt();
   }
 
  private:
-  explicit DeviceLane(SecretSeeds seeds) : seeds_(std::move(seeds)) {}
+  DeviceLane(LaneOptions options, SecretSeeds seeds) : options_(std::move(options)), seeds_(std::move(seeds)) {}
+
+  /// The candidate runners of one kind of artefact, and who judges with them.
+  struct Runners {
+    std::unique_ptr<RunnerHost> host;
+    std::unique_ptr<Checker> checker;
+    std::unique_ptr<Timer> timer;
+  };
+
+  absl::Status StartRunners(RunnerHostOptions host, Runners& runners) {
+    HONE_ASSIGN_OR_RETURN(std::unique_ptr<RunnerHost> started, RunnerHost::Create(std::move(host)));
+    runners.checker = std::make_unique<Checker>(device_.get(), started.get(), &seeds_);
+    runners.timer = std::make_unique<Timer>(device_.get(), started.get(), &seeds_, worker_.get(), cache_.get(),
+                                            options_.cpu_core);
+    started->Prepare(kRunnersAhead);
+    absl::MutexLock lock(&python_mutex_);
+    runners.host = std::move(started);
+    return absl::OkStatus();
+  }
+
+  /// Python candidates need a fork server with torch in it, which a lane of native candidates never pays for.
+  absl::StatusOr<Runners*> RunnersFor(Format format) {
+    if (format == Format::kNative) return &native_;
+    if (python_.host != nullptr) return &python_;
+    HONE_ASSIGN_OR_RETURN(const PythonEnvironment python, PythonEnvironment::Probe(options_.python));
+    RunnerHostOptions host;
+    host.program = ResourcePath("torch/torch_runner.py");
+    host.interpreter = python.executable;
+    host.folders = python.folders;
+    // One thread; memory that is reused in place of being returned after each call, as in the reference worker.
+    host.environment = {"OMP_NUM_THREADS=1",      "MKL_NUM_THREADS=1",
+                        "OPENBLAS_NUM_THREADS=1", "MALLOC_MMAP_THRESHOLD_=33554432",
+                        "HOME=/tmp",              "MALLOC_TRIM_THRESHOLD_=1073741824",
+                        "LANG=C.UTF-8",           "MALLOC_TOP_PAD_=16777216",
+                        "TRITON_INTERPRET=1",     absl::StrCat("PYTHONPATH=", python.torch_folder, "/..")};
+    host.start_timeout = absl::Seconds(120);
+    host.sandbox = options_.sandbox;
+    host.cpu_core = options_.cpu_core;
+    HONE_RETURN_IF_ERROR(StartRunners(std::move(host), python_));
+    return &python_;
+  }
 
   template <class T>
   absl::StatusOr<T> OrCancelled(absl::StatusOr<T> result) const {
@@ -77,18 +117,23 @@ class DeviceLane : public Lane {
     int calls = 0;
     int right = 0;
     std::vector<Timing> timings;
+    std::vector<RuleHit> rules;  // that spoke without rejecting
+    double coverage = -1;        // -1: unknown
     PhaseSeconds seconds;
   };
 
   absl::StatusOr<Verdict> JudgeJob(const LaneJob& job) {
     if (job.build.status != VerdictStatus::kOk) return absl::InvalidArgumentError("the job's build did not succeed");
-    HONE_ASSIGN_OR_RETURN(Outcome outcome, CheckAndTime(job));
+    HONE_ASSIGN_OR_RETURN(Runners * runners, RunnersFor(job.build.format));
+    HONE_ASSIGN_OR_RETURN(Outcome outcome, CheckAndTime(job, *runners));
     // A process that somebody else killed gets a second chance: the machine may have run out of memory for another's sake.
     if (outcome.finding && outcome.finding->from_outside) {
-      HONE_ASSIGN_OR_RETURN(outcome, CheckAndTime(job));
+      HONE_ASSIGN_OR_RETURN(outcome, CheckAndTime(job, *runners));
     }
-    host_->Prepare(kRunnersAhead);
-    Verdict verdict = Begin(job);
+    runners->host->Prepare(kRunnersAhead);
+    Verdict verdict = Begin(job, *runners);
+    verdict.rules.insert(verdict.rules.end(), outcome.rules.begin(), outcome.rules.end());
+    if (outcome.coverage >= 0) verdict.coverage = outcome.coverage;
     verdict.seconds = outcome.seconds;
     if (outcome.finding) {
       verdict.status = outcome.finding->status;
@@ -105,19 +150,21 @@ class DeviceLane : public Lane {
     return verdict;
   }
 
-  absl::StatusOr<Outcome> CheckAndTime(const LaneJob& job) {
+  absl::StatusOr<Outcome> CheckAndTime(const LaneJob& job, Runners& runners) {
     Outcome outcome;
     Budget budget(absl::Milliseconds(job.protocol.run_timeout_ms));
     const absl::Time start = absl::Now();
-    HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol));
-    HONE_ASSIGN_OR_RETURN(CheckResult checked, checker_->Check(job, *sets, budget));
+    HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol, job.build.format));
+    HONE_ASSIGN_OR_RETURN(CheckResult checked, runners.checker->Check(job, *sets, budget));
     const absl::Time timing = absl::Now();
     outcome.seconds.check = absl::ToDoubleSeconds(timing - start);
     outcome.calls = checked.calls;
     outcome.right = checked.right;
+    outcome.rules = std::move(checked.rules);
+    outcome.coverage = checked.coverage;
     outcome.finding = std::move(checked.finding);
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
-    HONE_ASSIGN_OR_RETURN(TimeResult timed, timer_->Time(job, *sets, budget));
+    HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, budget));
     outcome.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
     outcome.calls += timed.calls;
     outcome.right += timed.right;
@@ -126,7 +173,7 @@ class DeviceLane : public Lane {
     return outcome;
   }
 
-  Verdict Begin(const LaneJob& job) const {
+  Verdict Begin(const LaneJob& job, const Runners& runners) const {
     Verdict verdict;
     verdict.status = VerdictStatus::kOk;
     verdict.compiler_output = job.build.compiler_output;
@@ -135,20 +182,21 @@ class DeviceLane : public Lane {
     verdict.protocol = job.protocol.id;
     verdict.device = device_->properties().name;
     verdict.clock_mhz = device_->properties().clock_mhz;
-    verdict.sandbox = host_->sandbox();
+    verdict.sandbox = runners.host->sandbox();
     verdict.seed_id = seeds_.Id();
     return verdict;
   }
 
   std::atomic<bool> interrupted_ = false;
+  const LaneOptions options_;
+  absl::Mutex python_mutex_;  // guards the hosts' pointers against Interrupt
   // In the order of need: what stands below uses what stands above.
   SecretSeeds seeds_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<ReferenceWorker> worker_;
-  std::unique_ptr<RunnerHost> host_;
   std::unique_ptr<TaskSetsCache> cache_;
-  std::unique_ptr<Checker> checker_;
-  std::unique_ptr<Timer> timer_;
+  Runners native_;
+  Runners python_;  // empty until a Python candidate comes
 };
 
 }  // namespace

@@ -117,6 +117,7 @@ absl::StatusOr<CallPlan> PlanFromJson(const Task& task, const Signature& signatu
     plan.scalars.push_back(found->second);
     values.erase(found);  // a second one of this name stands behind it
   }
+  plan.recipe = json.at("recipe").get<std::string>();
   return plan;
 }
 
@@ -283,13 +284,14 @@ absl::Status ReferenceWorker::Fill(const Task& task, const CallPlan& plan, const
   return WithReply(task, Call(Dump(request), fill.memory_fd), [](const Json&) { return absl::OkStatus(); });
 }
 
-absl::StatusOr<double> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls) {
+absl::StatusOr<EagerTime> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls) {
   std::vector<int> warm_sets(static_cast<size_t>(warm)), sets(static_cast<size_t>(calls));
   std::iota(warm_sets.begin(), warm_sets.end(), 0);
   std::iota(sets.begin(), sets.end(), warm);
   const Json request = {{"op", "time"}, {"pool", pool}, {"warm", warm_sets}, {"sets", sets}};
-  return WithReply(Task{}, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<double> {
-    return Median(reply.at("call_ns").get<std::vector<double>>());
+  return WithReply(Task{}, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<EagerTime> {
+    return EagerTime{Median(reply.at("call_ns").get<std::vector<double>>()),
+                     Median(reply.at("copy_ns").get<std::vector<double>>())};
   });
 }
 

@@ -34,6 +34,8 @@ struct CallPlan {
   std::vector<TensorSpec> tensors;  // inputs, parameters, outputs, as in the signature
   std::vector<double> scalars;      // of the signature
   Sizes constants;                  // the module's integers at this choice
+  std::string recipe;               // how a module is made and called, a Python literal (reference_worker.py); empty:
+                                    // the task is none for Python candidates
 };
 
 /// Input sets with their expected outputs, to be written into shared memory: set i begins at i * set_bytes, tensor t of it
@@ -51,6 +53,12 @@ struct FillRequest {
   std::vector<int64_t> parameter_seeds;  // [sets]; equal ones share their weights
 };
 
+/// Medians of a reference's calls, in ns.
+struct EagerTime {
+  double call_ns = 0;
+  double copy_ns = 0;  // of copying a call's outputs into other memory, after the call
+};
+
 class ReferenceWorker {
  public:
   /// Starts it; returns before torch is imported, which the first call waits for.
@@ -61,9 +69,9 @@ class ReferenceWorker {
   /// kInvalidArgument also when `signature` does not fit the task.
   absl::StatusOr<CallPlan> Plan(const Task& task, const Signature& signature, const Sizes& sizes);
   absl::Status Fill(const Task& task, const CallPlan& plan, const FillRequest& request);
-  /// Median processor time of one forward call over the sets [warm, warm + calls) of a pool, in ns, after calls over the
-  /// sets [0, warm) that bring its code in.
-  absl::StatusOr<double> TimeEager(int64_t pool, int warm, int calls);
+  /// Processor time of one forward call over the sets [warm, warm + calls) of a pool, after calls over the sets [0, warm)
+  /// that bring its code in.
+  absl::StatusOr<EagerTime> TimeEager(int64_t pool, int warm, int calls);
   void Release(int64_t pool);
 
   /// From another thread: the call that runs fails soon, and so do all later ones.

@@ -4,15 +4,23 @@ Speaks over the stream socket on descriptor 3. A frame is two little-endian uint
 and the JSON; descriptors travel with the frame's header. One request, one reply:
 
   {"op": "describe", "source", "dtype", "points": [sizes, ...]}         -> {"tensors", "sizes", "scalars"}
-  {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars"}
+  {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars", "recipe"}
   {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "first_set", "set_bytes", "offsets", "bytes",
    "seeds", "parameter_seeds"}  with the pool's memory as descriptor             -> {}
-  {"op": "time", "pool", "warm", "sets"}                                -> {"call_ns": [of each set]}
+  {"op": "time", "pool", "warm", "sets"}                                -> {"call_ns", "copy_ns": [of each set]}
   {"op": "release", "pool"}                                             -> {}
 
 A reply has "ok": true, or false with "message" and "line" (of the module, 0: unknown) when the task itself is at fault.
 Sets lie in the pool's memory `set_bytes` apart; `offsets` and `bytes` have one entry for each input, parameter and output. Times are
-processor time of this thread. `warm` sets run first and untimed.
+processor time of this thread; `copy_ns` is that of copying a call's outputs into memory that is there already. `warm` sets
+run first and untimed.
+
+A recipe tells the runner of a Python candidate (verifier/runner/torch_runner.py) how a module is made and called: the text
+of a Python literal, "" where the task needs more than literals can say:
+
+  {"init": (args, kwargs) of Model, "dtype": of its floating-point parameters,
+   "forward": [("tensor", index) or ("value", number)], "state": [(name in the state dict, index)], "outputs": [index],
+   "strides": {index: strides of an input that is not contiguous}}
 """
 
 import array
@@ -298,6 +306,9 @@ class Trace:
         init = list(zip(argument_names(reference.module.Model.__init__, len(init_args)), init_args))
         init += list(init_kwargs.items())
         self.init_scalars = [(n, v) for n, v in init if type(v) in (int, float)]
+        self.init = (init_args, init_kwargs)
+        self.args = args
+        self.state_names = [n for n, _ in state]
         self.constants = reference.constants()
         self.layout = [(n, role, tensor.dtype, tensor.dim()) for n, role, tensor in self.tensors]
 
@@ -311,6 +322,27 @@ class Trace:
             "shape": list(tensor.shape),
             "strides": [] if contiguous else list(tensor.stride()),
         }
+
+
+    def recipe(self, dtype):
+        """See the head of this file."""
+        of_role = {role: [i for i, t in enumerate(self.tensors) if t[1] == role] for role in ("input", "parameter", "output")}
+        inputs = iter(of_role["input"])
+        forward = [("tensor", next(inputs)) if isinstance(a, torch.Tensor) else ("value", a) for a in self.args]
+        strides = {i: list(self.tensors[i][2].stride()) for i in of_role["input"] if not self.tensors[i][2].is_contiguous()}
+        recipe = {
+            "init": self.init,
+            "dtype": dtype,
+            "forward": forward,
+            "state": list(zip(self.state_names, of_role["parameter"])),
+            "outputs": of_role["output"],
+            "strides": strides,
+        }
+        text = repr(recipe)
+        try:
+            return text if ast.literal_eval(text) == recipe else ""
+        except (ValueError, SyntaxError, MemoryError, RecursionError, RuntimeError):
+            return ""  # a value that no literal gives: a tensor, a class, an infinity
 
 
 def argument_names(function, count):
@@ -462,6 +494,7 @@ def plan(request):
     return {
         "tensors": [traced.spec(i) for i in range(len(traced.tensors))],
         "scalars": [{"origin": origin, "key": key, "value": value} for (origin, key), value in values.items()],
+        "recipe": traced.recipe(request["dtype"]),
     }
 
 
@@ -475,12 +508,21 @@ class Pool:
         self.reference = reference
         self.memory = memory
         self.calls = []
+        self.copies = []  # for each set, memory to copy outputs into
         self.last_model = (None, None)  # of the last seed
 
     def model(self, seed):
         if self.last_model[0] != seed:
             self.last_model = (seed, self.reference.build(seed))
         return self.last_model[1]
+
+    def copy_out(self, position, outputs):
+        """What the runner of a Python candidate does with what `forward` returns."""
+        outputs = [outputs] if isinstance(outputs, torch.Tensor) else flatten(outputs)
+        while len(self.copies) <= position:
+            self.copies.append([torch.zeros(output.shape, dtype=output.dtype) for output in outputs])
+        for copy, output in zip(self.copies[position], outputs):
+            copy.copy_(output)
 
     def view(self, slot, like):
         offset, expected_bytes = slot
@@ -553,12 +595,18 @@ class Worker:
         try:
             for model, args in calls:
                 start = clock()
-                model(*args)
-                stamps.append((start, clock()))
+                outputs = model(*args)
+                middle = clock()
+                pool.copy_out(len(stamps), outputs)
+                stamps.append((start, middle, clock()))
         except Exception as error:
             raise blame("Model.forward", error) from None
         reading = min(-(clock() - clock()) for _ in range(5))  # what one reading of the clock costs
-        return {"call_ns": [end - start - reading for start, end in stamps[len(request["warm"]) :]]}
+        stamps = stamps[len(request["warm"]) :]
+        return {
+            "call_ns": [middle - start - reading for start, middle, _ in stamps],
+            "copy_ns": [end - middle - reading for _, middle, end in stamps],
+        }
 
     def release(self, request):
         self.pools.pop(request["pool"], None)

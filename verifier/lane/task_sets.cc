@@ -18,6 +18,7 @@ constexpr int64_t kMaxKeptBytes = 96 << 20;        // of all rounds of a task
 constexpr int64_t kMaxCopiedParameters = 1 << 20;  // weights that each slot has a copy of
 // What a message costs a runner and how fast a call can be, for choosing the sets of a round before any candidate ran.
 constexpr double kMessageNs = 2'000;
+constexpr double kModuleMessageNs = 30'000;  // a Python module's
 constexpr double kFastestBytesPerNs = 32;
 constexpr double kFastestCallNs = 500;
 
@@ -37,11 +38,11 @@ std::string SizesText(const std::vector<Sizes>& variants) {
   return text;
 }
 
-std::string KeyOf(const Task& task, const Signature& signature, const Protocol& protocol) {
+std::string KeyOf(const Task& task, const Signature& signature, const Protocol& protocol, bool module) {
   std::string profiles;
   for (const ValueProfile profile : task.profiles) absl::StrAppend(&profiles, Name(profile), ";");
   return ContentKey({task.reference, signature.Declaration(), Name(task.dtype), SizesText(task.variants),
-                     FormatSizes(task.timing), profiles,
+                     FormatSizes(task.timing), profiles, module ? "module" : "",
                      absl::StrCat(protocol.check_sets_per_shape, " ", protocol.check_variants, " ",
                                   protocol.check_profiles, " ", protocol.rotate_bytes, " ", protocol.max_overhead, " ",
                                   protocol.min_rounds, " ", protocol.max_rounds)});
@@ -69,8 +70,9 @@ int64_t TaskSets::RoundBytes() const {
   return total;
 }
 
-absl::StatusOr<TaskSets*> TaskSetsCache::Get(const Task& task, const Signature& signature, const Protocol& protocol) {
-  const std::string key = KeyOf(task, signature, protocol);
+absl::StatusOr<TaskSets*> TaskSetsCache::Get(const Task& task, const Signature& signature, const Protocol& protocol,
+                                             Format format) {
+  const std::string key = KeyOf(task, signature, protocol, format != Format::kNative);
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     TaskSets& sets = found->second->sets;
     if (sets.generation == worker_->generation() && ++sets.uses <= kUsesBeforeRenewal) {
@@ -79,16 +81,20 @@ absl::StatusOr<TaskSets*> TaskSetsCache::Get(const Task& task, const Signature& 
     }
     Drop(found->second);
   }
-  HONE_ASSIGN_OR_RETURN(TaskSets sets, Make(task, signature, protocol));
+  HONE_ASSIGN_OR_RETURN(TaskSets sets, Make(task, signature, protocol, format));
   entries_.push_front({key, std::move(sets)});
   by_key_[key] = entries_.begin();
   DropOldest();
   return &entries_.front().sets;
 }
 
-absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& signature, const Protocol& protocol) {
+absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& signature, const Protocol& protocol,
+                                             Format format) {
+  const bool module = format != Format::kNative;
   TaskSets sets;
   sets.uses = 1;
+  sets.share_parameters = module;
+  if (module) sets.shared_seed = seeds_->NextSeed();
   sets.timed_sizes = task.timing;
   const auto add = [&](const Sizes& sizes, ValueProfile profile) -> absl::Status {
     CheckCase check;
@@ -104,6 +110,7 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
     PoolSpec spec;
     spec.sizes = sizes;
     spec.profile = profile;
+    spec.share_parameters = module;
     spec.capacity = protocol.check_sets_per_shape;
     check.pool = std::make_unique<Pool>(device_, next_pool_++, std::move(plan), std::move(spec));
     HONE_RETURN_IF_ERROR(check.pool->Extend(*worker_, *seeds_, task, protocol.check_sets_per_shape));
@@ -122,15 +129,15 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
   HONE_RETURN_IF_ERROR(add(task.timing, ValueProfile::kAsGiven));
   sets.timed_plan = sets.cases.back().pool->plan();
   sets.timed_size_values = sets.cases.back().size_values;
-  HONE_RETURN_IF_ERROR(PlanRounds(sets, signature, protocol));
+  HONE_RETURN_IF_ERROR(PlanRounds(sets, signature, protocol, module));
   if (sets.generation != worker_->generation()) return absl::UnavailableError("the reference worker was restarted");
   return sets;
 }
 
-absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol) {
+absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol, bool module) {
   using Role = TensorArgument::Role;
   const int64_t parameters = BytesOfRole(sets.timed_plan, signature, Role::kParameter);
-  sets.share_parameters = parameters > kMaxCopiedParameters;
+  sets.share_parameters = sets.share_parameters || parameters > kMaxCopiedParameters;
   const int64_t set_bytes = std::max<int64_t>(
       1, BytesOfRole(sets.timed_plan, signature, Role::kInput) +
              BytesOfRole(sets.timed_plan, signature, Role::kOutput) + (sets.share_parameters ? 0 : parameters));
@@ -138,8 +145,9 @@ absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signatur
   const int64_t rotate = protocol.rotate_bytes > 0 ? protocol.rotate_bytes : cache;
   const double call_ns = std::max(kFastestCallNs, static_cast<double>(set_bytes) / kFastestBytesPerNs);
   const auto for_cache = static_cast<int64_t>(rotate / set_bytes + 1);
+  const double message_ns = module ? kModuleMessageNs : kMessageNs;
   const auto for_overhead =
-      static_cast<int64_t>(std::ceil(kMessageNs / std::max(protocol.max_overhead, 1e-4) / call_ns));
+      static_cast<int64_t>(std::ceil(message_ns / std::max(protocol.max_overhead, 1e-4) / call_ns));
   const int64_t affordable = std::max<int64_t>(for_cache, kMaxRoundBytes / set_bytes);
   sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
                                                     std::min<int64_t>(kMaxSlots, affordable)));
@@ -197,6 +205,7 @@ absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int
     spec.sizes = sets.timed_sizes;
     spec.keep = true;
     spec.share_parameters = sets.share_parameters;
+    spec.shared_seed = sets.shared_seed;
     spec.capacity = sets.slots;
     sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan, std::move(spec)));
   } else if (wanted >= sets.rounds.size()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/candidate.h"
 #include "base/protocol.h"
 #include "base/task.h"
 #include "verifier/lane/buffers.h"
@@ -44,7 +45,8 @@ struct TaskSets {
   CallPlan timed_plan;
   int slots = 0;                         // sets that one timed round can have
   int least_slots = 0;                   // and must have, for the cache to hold none
-  bool share_parameters = false;         // weights too large for a copy in every slot
+  bool share_parameters = false;         // weights too large for a copy in every slot, or those of one module
+  int64_t shared_seed = -1;              // of the weights in all rounds; -1: each round its own
   std::vector<std::unique_ptr<Pool>> rounds;  // filled when a candidate first needs them
   TimedLayout layout;
   int uses = 0;
@@ -60,8 +62,9 @@ class TaskSetsCache {
   TaskSetsCache(const Device* device, ReferenceWorker* worker, SecretSeeds* seeds, int64_t limit_bytes)
       : device_(device), worker_(worker), seeds_(seeds), limit_bytes_(limit_bytes) {}
 
-  /// The task's sets, ready for checking. Valid until the next call.
-  absl::StatusOr<TaskSets*> Get(const Task& task, const Signature& signature, const Protocol& protocol);
+  /// The task's sets, ready for checking. Valid until the next call. Native kernels get their weights with each call, and
+  /// they differ from call to call; a Python module holds its weights, so that they are the same in all calls on a case.
+  absl::StatusOr<TaskSets*> Get(const Task& task, const Signature& signature, const Protocol& protocol, Format format);
   /// At least `count` sets for timed round `round`, contents that this candidate has not seen. Where the
   /// memory for a task is spent, an earlier round's are filled anew.
   absl::StatusOr<Pool*> Round(const Task& task, TaskSets& sets, int round, int count);
@@ -71,8 +74,8 @@ class TaskSetsCache {
     std::string key;
     TaskSets sets;
   };
-  absl::StatusOr<TaskSets> Make(const Task& task, const Signature& signature, const Protocol& protocol);
-  absl::Status PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol);
+  absl::StatusOr<TaskSets> Make(const Task& task, const Signature& signature, const Protocol& protocol, Format format);
+  absl::Status PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol, bool module);
   TimedLayout LayOut(const TaskSets& sets, const Signature& signature);
   void Drop(std::list<Entry>::iterator entry);
   void DropOldest();

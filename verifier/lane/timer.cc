@@ -20,6 +20,7 @@ constexpr int kWorkerCalls = 5;
 constexpr int kWorkerWarm = 1;  // calls before them: an interpreter is slow to come back from a message
 constexpr absl::Duration kQuietTime = absl::Seconds(30);  // for a runner to obey before it holds an artefact
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
+constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
 
 uint16_t DrawPoison(SecretSeeds& seeds) {
   return static_cast<uint16_t>((seeds.Below(2) << 15) | 0x7FF0u | (1 + seeds.Below(15)));
@@ -51,7 +52,17 @@ struct Timer::Session {
   std::vector<Party> parties;  // the candidate first
   uint16_t poison = 0;
   int rounds_staged = 0;
+  std::vector<double> copy_ns;  // [rounds] of a call's outputs, as the reference worker measured it
   TimeResult result;
+
+  bool IsPython(const Party& party) const {
+    return party.kind == Party::Kind::kCandidate && job.build.format != Format::kNative;
+  }
+  /// Inputs that are not contiguous are laid out anew for each round.
+  bool HasStrides() const {
+    return std::any_of(sets.timed_plan.tensors.begin(), sets.timed_plan.tensors.end(),
+                       [](const TensorSpec& spec) { return !spec.strides.empty(); });
+  }
 
   /// Sets that a round needs: each runner's calls, and those of the worker with the ones that warm it up.
   int SlotsOfRunners() const {
@@ -139,7 +150,7 @@ absl::Status Timer::Open(Session& session) {
                                   [](const Party& party) { return party.kind == Party::Kind::kScalar; });
   const uint64_t table_bytes =
       TableWriter::BytesFor(2, tensors, session.sets.timed_size_values.size(), session.sets.timed_plan.scalars.size(),
-                            static_cast<size_t>(session.sets.slots));
+                            static_cast<size_t>(session.sets.slots), session.sets.timed_plan.recipe.size());
   HONE_RETURN_IF_ERROR(stage_.Reserve(table_bytes, layout.input_bytes, layout.output_bytes, scalar ? 2 : 1));
   const std::vector<TableRegion> regions = {{layout.input_address, layout.input_bytes, 0, 0, 0},
                                             {layout.output_address, layout.output_bytes, 0, 1, 0}};
@@ -176,7 +187,25 @@ absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party
     return party.runner->Load(file.get(), deadline);
   }));
   if (loaded.ok()) return std::optional<Finding>();
-  return ExplainReport(loaded, device_->table(), {}, session.budget.total(), party.runner->TakeOutput());
+  return Explain(session, party, loaded, device_->table());
+}
+
+Finding Timer::Explain(const Session& session, const Party& party, const RunnerReport& report, const DeviceTable& device) {
+  const std::string output = party.runner->TakeOutput();
+  if (session.IsPython(party)) return ExplainPython(report, device, session.budget.total(), output);
+  return ExplainReport(report, device, {}, session.budget.total(), output);
+}
+
+/// Has a Python candidate lay out the arguments of all calls that a round can have, and `first` its module.
+absl::StatusOr<std::optional<Finding>> Timer::PrepareRound(Session& session, bool first) {
+  Party& party = session.candidate();
+  if (!session.IsPython(party) || !(first || session.HasStrides())) return std::optional<Finding>();
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](absl::Time deadline) {
+    return party.runner->Prepare(static_cast<uint32_t>(session.sets.slots), first, deadline);
+  }));
+  if (!report.ok()) return Explain(session, party, report, device_->table());
+  if (!first) party.clock_after_ns = device_->table().clock_ns(device_->get(), party.runner->pid());
+  return std::optional<Finding>();
 }
 
 absl::Status Timer::StageRound(Session& session, const Pool& pool) {
@@ -211,8 +240,9 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   }
   if (party.runner == nullptr) {
     const int warm = std::min(kWorkerWarm, pool.sets() - 1);
-    HONE_ASSIGN_OR_RETURN(const double call_ns, worker_->TimeEager(pool.id(), warm, party.calls));
-    party.round_ns = call_ns * party.calls;
+    HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, party.calls));
+    party.round_ns = time.call_ns * party.calls;
+    session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();
   }
   const pid_t pid = party.runner->pid();
@@ -221,15 +251,16 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
     return party.runner->Run(static_cast<uint32_t>(party.calls), deadline);
   }));
   const int64_t after = device_->table().clock_ns(device_->get(), pid);
-  if (!report.ok()) {
-    return ExplainReport(report, device_->table(), {}, session.budget.total(), party.runner->TakeOutput());
-  }
+  if (!report.ok()) return Explain(session, party, report, device_->table());
   if (before < 0 || after < 0) return Cheat("forged_answer", "it answered and was gone");
   if (party.clock_after_ns >= 0) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
   party.clock_after_ns = after;
   const auto total = static_cast<double>(after - before);
   party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
   party.disagreement_ns.push_back(party.round_ns - static_cast<double>(report.process_ns));
+  if (session.IsPython(party) && !session.copy_ns.empty()) {
+    party.round_ns = std::max(party.round_ns - party.calls * Median(session.copy_ns), kLeastShare * total);
+  }
   return std::optional<Finding>();
 }
 
@@ -293,8 +324,14 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
     }
   }
   HONE_RETURN_IF_ERROR(StageRound(session, *pool));
+  HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/true));
+  if (unprepared) return unprepared;
   for (Party& party : session.parties) {
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool));
+    // A module's first call brings in what its later ones find there.
+    if (!finding && session.IsPython(party)) {
+      HONE_ASSIGN_OR_RETURN(finding, RunParty(session, party, *pool));
+    }
     if (!finding && party.runner != nullptr) {
       HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, party, *pool));
     }
@@ -310,12 +347,15 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
     party.calls = static_cast<int>(std::clamp(std::ceil(wanted / std::max(party.round_ns, 1.0)), 1.0, most));
     party.disagreement_ns.clear();
   }
+  session.copy_ns.clear();
   return std::optional<Finding>();
 }
 
 absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int round) {
   HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round, session.Slots()));
   HONE_RETURN_IF_ERROR(StageRound(session, *pool));
+  HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/false));
+  if (unprepared) return unprepared;
   std::vector<Party*> order;
   for (Party& party : session.parties) order.push_back(&party);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[seeds_->Below(i)]);

@@ -7,6 +7,9 @@
 // On the CPU device a round's time is the processor time that the kernel accounts to the runner's process, read by the
 // judge around the round's message, less what a message alone costs. Whatever a runner does in that time is charged to it,
 // and what it does outside is noticed.
+//
+// A Python candidate returns tensors of its own, which its runner copies into the judge's buffers within the round. What
+// such a copy costs is measured where it is trusted, in the reference worker, and taken off.
 
 #include <optional>
 #include <vector>
@@ -52,6 +55,8 @@ class Timer {
   absl::Status Open(Session& session);
   absl::StatusOr<std::optional<Finding>> OpenRunner(Session& session, Party& party, const std::string& artefact);
   absl::Status StageRound(Session& session, const Pool& pool);
+  absl::StatusOr<std::optional<Finding>> PrepareRound(Session& session, bool first);
+  static Finding Explain(const Session& session, const Party& party, const RunnerReport& report, const DeviceTable& device);
   absl::StatusOr<std::optional<Finding>> RunParty(Session& session, Party& party, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> CompareRound(Session& session, const Party& party, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> WarmUp(Session& session);

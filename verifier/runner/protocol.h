@@ -9,6 +9,7 @@
 //   runner -> judge   kHello; carries the runner's credentials, from which the judge learns its pid
 //   judge -> runner   kMap with {table, inputs, outputs}                -> kLoaded or kLoadFailed
 //   judge -> runner   kLoad with {artefact}                             -> kLoaded or kLoadFailed
+//   judge -> runner   kPrepare, to runners of Python candidates     -> kLoaded or kLoadFailed
 //   judge -> runner   kRun over calls [first_call, first_call + count)  -> kDone; with a count
 //                     of 0 it may come before kLoad, to learn what a message costs
 //   runner -> judge   kFault at any time: a signal, sent by the handler before it ends the process
@@ -23,11 +24,19 @@ namespace hone::verifier {
 inline constexpr uint32_t kRunnerMagic = 0x31454e48;  // "HNE1"
 inline constexpr int kMaxDimensions = 8;
 
-enum class CommandKind : uint32_t { kMap = 1, kLoad = 2, kRun = 3 };
+enum class CommandKind : uint32_t { kMap = 1, kLoad = 2, kRun = 3, kPrepare = 4 };
 enum class AnswerKind : uint32_t { kHello = 1, kLoaded = 2, kLoadFailed = 3, kDone = 4, kFault = 5 };
 
 /// The order in which an emulated device runs blocks and threads between barriers; real devices ignore it.
 enum class ThreadOrder : uint32_t { kForward = 0, kReverse = 1, kShuffled = 2 };
+
+/// Codes of kDone from a runner of Python candidates.
+enum class PythonError : int32_t {
+  kNone = 0,
+  kRaised = 1,       // `text` says what, and where
+  kOutOfMemory = 2,
+  kWrongOutput = 3,  // another number, type, shape or dtype of tensors than the reference's
+};
 
 struct ForkRequest {
   uint32_t magic = kRunnerMagic;
@@ -61,7 +70,7 @@ struct Command {
   ThreadOrder order = ThreadOrder::kForward;
   uint32_t order_seed = 0;   // of kShuffled
   uint32_t checked = 0;      // kRun of one call: the device's checks are on (host access of device memory faults)
-  uint32_t reserved = 0;
+  uint32_t fresh = 0;        // kPrepare: make the module anew, with the weights that the first call's parameters hold
   uint64_t table_bytes = 0;  // kMap
 };
 
@@ -76,7 +85,10 @@ struct Answer {
   int32_t system_call = -1;    // kFault by the system-call filter
   uint64_t address = 0;        // kFault: what it tried to reach
   uint64_t workspace_failed = 0;  // whether the runner could not give scratch memory
-  char text[232] = {};         // kLoadFailed: the loader's message; kFault: the device's own explanation
+  uint32_t custom_calls = 0;   // kDone of a checked call of a Python candidate: calls into kernels of its own
+  uint32_t library_calls = 0;  // ... and operators of the framework that compute; `text` names them
+  char text[224] = {};         // kLoadFailed: the loader's message; kFault: the device's own explanation; kDone with a
+                               // code of a Python candidate: what was raised
 };
 
 /// One stretch of a buffer to map, at a page boundary.
@@ -105,12 +117,13 @@ struct TableHeader {
   uint32_t size_count = 0;
   uint32_t scalar_count = 0;
   uint32_t call_count = 0;
-  uint32_t reserved = 0;
+  uint32_t recipe_bytes = 0;
   uint64_t regions = 0;    // TableRegion[region_count]
   uint64_t tensors = 0;    // TableTensor[tensor_count]
   uint64_t sizes = 0;      // int64_t[size_count]
   uint64_t scalars = 0;    // double[scalar_count]
   uint64_t addresses = 0;  // uint64_t[call_count][tensor_count]
+  uint64_t recipe = 0;     // char[recipe_bytes]: CallPlan::recipe, for runners of Python candidates
 };
 
 }  // namespace hone::verifier

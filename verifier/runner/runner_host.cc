@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,11 +16,11 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "verifier/sandbox/bubblewrap.h"
+#include "verifier/sandbox/seccomp.h"
 
 namespace hone::verifier {
 namespace {
 
-constexpr absl::Duration kZygoteStart = absl::Seconds(20);
 constexpr absl::Duration kProcessEnd = absl::Seconds(10);
 constexpr absl::Duration kDyingTime = absl::Seconds(1);  // between the end of a process's descriptors and its own
 
@@ -27,6 +28,20 @@ absl::StatusOr<std::array<UniqueFd, 2>> SocketPair() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return ErrnoStatus(errno, "making sockets");
   return std::array<UniqueFd, 2>{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/// The filter that runners of an interpreter install, as a file at its begin.
+absl::StatusOr<UniqueFd> InterpreterFilter() {
+  std::vector<sock_filter> program;
+  std::string error;
+  if (!AssembleInterpreterFilter(&program, &error)) return absl::InternalError(error);
+  UniqueFd file(memfd_create("filter", MFD_CLOEXEC));
+  const auto bytes = static_cast<ssize_t>(program.size() * sizeof(sock_filter));
+  if (!file || write(file.get(), program.data(), static_cast<size_t>(bytes)) != bytes ||
+      lseek(file.get(), 0, SEEK_SET) != 0) {
+    return ErrnoStatus(errno, "writing the system-call filter");
+  }
+  return file;
 }
 
 /// Waits for something to read. False at the deadline.
@@ -139,6 +154,14 @@ absl::StatusOr<RunnerReport> Runner::Load(int artefact_fd, absl::Time deadline) 
   return Do(command, {artefact_fd}, deadline);
 }
 
+absl::StatusOr<RunnerReport> Runner::Prepare(uint32_t call_count, bool fresh, absl::Time deadline) {
+  Command command;
+  command.kind = CommandKind::kPrepare;
+  command.call_count = call_count;
+  command.fresh = fresh;
+  return Do(command, {}, deadline);
+}
+
 absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, absl::Time deadline) {
   Command command;
   command.kind = CommandKind::kRun;
@@ -177,10 +200,11 @@ absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Ti
     report.kind = RunnerReport::Kind::kEnded;
     return End(std::move(report));
   }
-  const AnswerKind expected = command.kind == CommandKind::kRun ? AnswerKind::kDone : AnswerKind::kLoaded;
+  const bool runs = command.kind == CommandKind::kRun || command.kind == CommandKind::kPrepare;
+  const AnswerKind expected = runs ? AnswerKind::kDone : AnswerKind::kLoaded;
   const bool known = got == 1 && answer.epoch == command.epoch &&
                      (answer.kind == expected || answer.kind == AnswerKind::kFault ||
-                      (answer.kind == AnswerKind::kLoadFailed && expected == AnswerKind::kLoaded));
+                      (answer.kind == AnswerKind::kLoadFailed && command.kind != CommandKind::kRun));
   if (!known) {
     report.kind = RunnerReport::Kind::kGarbage;
     report.text = got < 0 ? "a message of the wrong form"
@@ -192,6 +216,8 @@ absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Ti
   report.failed_call = answer.failed_call;
   report.process_ns = answer.process_ns;
   report.workspace_failed = answer.workspace_failed != 0;
+  report.custom_calls = answer.custom_calls;
+  report.library_calls = answer.library_calls;
   report.text.assign(answer.text, strnlen(answer.text, sizeof answer.text));
   if (answer.kind == AnswerKind::kFault) {
     report.kind = RunnerReport::Kind::kFault;
@@ -232,7 +258,6 @@ std::string Runner::TakeOutput() {
 absl::StatusOr<std::unique_ptr<RunnerHost>> RunnerHost::Create(RunnerHostOptions options) {
   if (!FileExists(options.program)) return absl::NotFoundError(absl::StrCat("no runner at ", options.program));
   std::unique_ptr<RunnerHost> host(new RunnerHost(std::move(options)));
-  HONE_ASSIGN_OR_RETURN(host->sandbox_, ChooseSandbox(host->options_.sandbox));
   HONE_RETURN_IF_ERROR(host->StartZygote());
   return host;
 }
@@ -252,24 +277,46 @@ absl::Status RunnerHost::StartZygote() {
   interruptible_ = -1;
   prepared_.clear();
   ended_.clear();
+  if (!sandbox_.empty()) return StartZygoteIn(sandbox_);  // what worked once
+  if (options_.sandbox == "none" || options_.sandbox == "bubblewrap") return StartZygoteIn(options_.sandbox);
+  return StartZygoteIn(SandboxAvailable().ok() ? "bubblewrap" : "none");
+}
+
+absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
   HONE_ASSIGN_OR_RETURN(auto ends, SocketPair());
   SpawnOptions spawn;
   spawn.argv = {options_.program, "3"};
+  spawn.environment = options_.environment;
+  UniqueFd filter;
+  if (!options_.interpreter.empty()) {
+    HONE_ASSIGN_OR_RETURN(filter, InterpreterFilter());
+    spawn.argv = {options_.interpreter, "-I", options_.program, "3", "--filter", "4"};
+    spawn.pass_fds.emplace_back(filter.get(), 4);
+  }
   if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
   spawn.argv.insert(spawn.argv.end(), options_.libraries.begin(), options_.libraries.end());
-  if (sandbox_ == "bubblewrap") {
+  if (sandbox == "bubblewrap") {
     SandboxSpec box;
     box.read_only = options_.libraries;
-    box.read_only.push_back(options_.program);
+    box.read_only.insert(box.read_only.end(), options_.folders.begin(), options_.folders.end());
+    box.environment = options_.environment;
+    if (options_.interpreter.empty()) {
+      box.read_only.push_back(options_.program);
+    } else {
+      box.read_only.push_back(options_.interpreter);
+      box.read_only.push_back(options_.program.substr(0, options_.program.rfind('/')));
+    }
     spawn.argv = InSandbox(box, spawn.argv);
   }
   spawn.inherit_environment = false;
-  spawn.pass_fds = {{ends[1].get(), 3}, {2, 2}};
+  spawn.pass_fds.emplace_back(ends[1].get(), 3);
+  spawn.pass_fds.emplace_back(2, 2);
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   ends[1].Reset();
   ZygoteReady ready;
-  if (!AwaitReadable(ends[0].get(), absl::Now() + kZygoteStart) || ReceiveExactly(ends[0].get(), &ready) != 1) {
-    return absl::UnavailableError("the candidate runners' zygote does not start");
+  if (!AwaitReadable(ends[0].get(), absl::Now() + options_.start_timeout) || ReceiveExactly(ends[0].get(), &ready) != 1) {
+    const absl::Status why = sandbox == "bubblewrap" ? SandboxAvailable() : absl::OkStatus();
+    return !why.ok() ? why : absl::UnavailableError("the candidate runners' zygote does not start");
   }
   if (ready.message[0] != 0) {
     return absl::FailedPreconditionError(
@@ -278,6 +325,7 @@ absl::Status RunnerHost::StartZygote() {
   zygote_ = std::move(child);
   interruptible_ = zygote_->pid();
   control_ = std::move(ends[0]);
+  sandbox_ = sandbox;
   lost_ = false;
   return absl::OkStatus();
 }

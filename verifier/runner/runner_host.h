@@ -22,8 +22,12 @@
 namespace hone::verifier {
 
 struct RunnerHostOptions {
-  std::string program;                   // hone-runner
-  std::string sandbox;                   // as ChooseSandbox takes it
+  std::string program;                   // hone-runner, or the script of an interpreter
+  std::string interpreter;               // Python that runs `program`; empty: it runs by itself
+  std::vector<std::string> folders;      // that the interpreter reads, besides the program's own
+  std::vector<std::string> environment;  // "KEY=value" of the interpreter
+  absl::Duration start_timeout = absl::Seconds(20);  // of the zygote
+  std::string sandbox = "auto";          // "auto", "bubblewrap", "none"
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
   int cpu_core = -1;                     // -1: any
   int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner
@@ -43,13 +47,15 @@ struct RunnerReport {
   int code = 0;
   uint32_t failed_call = 0;
   int64_t process_ns = 0;       // as the runner says
+  uint32_t custom_calls = 0;    // of a checked call of a Python candidate, as the runner says
+  uint32_t library_calls = 0;
   int signal = 0;               // kFault
   int system_call = -1;         // kFault with SIGSYS
   uint64_t address = 0;         // kFault
   bool workspace_failed = false;
   bool exited = false;          // kEnded: with `status` as exit code, else by signal `status`
   int status = 0;
-  std::string text;             // kLoadFailed; what kGarbage looked like
+  std::string text;             // kLoadFailed; what kGarbage looked like; of Python candidates, see protocol.h
 
   bool ok() const { return kind == Kind::kDone && code == 0; }
 };
@@ -68,6 +74,9 @@ class Runner {
   absl::StatusOr<RunnerReport> Map(int table_fd, uint64_t table_bytes, int inputs_fd, int outputs_fd,
                                    absl::Time deadline);
   absl::StatusOr<RunnerReport> Load(int artefact_fd, absl::Time deadline);
+  /// To runners of Python candidates: lays out the arguments of calls [0, call_count), after the module was made anew
+  /// where it is to be `fresh`.
+  absl::StatusOr<RunnerReport> Prepare(uint32_t call_count, bool fresh, absl::Time deadline);
   /// Calls [0, call_count) of the table, as they are timed.
   absl::StatusOr<RunnerReport> Run(uint32_t call_count, absl::Time deadline);
   /// Call 0 of the table with the device's checks on.
@@ -118,6 +127,7 @@ class RunnerHost {
   friend class Runner;
   explicit RunnerHost(RunnerHostOptions options) : options_(std::move(options)) {}
   absl::Status StartZygote();
+  absl::Status StartZygoteIn(const std::string& sandbox);
   absl::StatusOr<std::unique_ptr<Runner>> Fork();
   /// Takes what the zygote told unasked, so that its socket never fills.
   void ReadEnded();

@@ -225,6 +225,8 @@ class Runner {
         return Load(command, fds);
       case CommandKind::kRun:
         return Run(command);
+      case CommandKind::kPrepare:
+        break;  // of Python candidates
     }
     return Failed(Begin(AnswerKind::kLoadFailed, command), "unknown command");
   }

@@ -118,14 +118,18 @@ constexpr int kToolCalls[] = {
     SCMP_SYS(arch_prctl), SCMP_SYS(umask),      SCMP_SYS(set_tid_address), SCMP_SYS(getuid),     SCMP_SYS(geteuid),
     SCMP_SYS(getgid),     SCMP_SYS(getegid),    SCMP_SYS(dup),           SCMP_SYS(getdents64),
 };
+constexpr int kInterpreterCalls[] = {
+    SCMP_SYS(ioctl),     SCMP_SYS(poll),       SCMP_SYS(ppoll), SCMP_SYS(select),  SCMP_SYS(membarrier),
+    SCMP_SYS(getppid),   SCMP_SYS(getrusage),  SCMP_SYS(dup2),  SCMP_SYS(sched_getscheduler),
+    SCMP_SYS(memfd_create),
+};
 constexpr int kWritingToolCalls[] = {
     SCMP_SYS(execve), SCMP_SYS(ftruncate), SCMP_SYS(pwrite64), SCMP_SYS(unlink), SCMP_SYS(unlinkat), SCMP_SYS(open),
     SCMP_SYS(openat), SCMP_SYS(chmod),     SCMP_SYS(fchmod),   SCMP_SYS(rename),
 };
 
-}  // namespace
-
-bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error) {
+/// What tools and interpreters have in common. `talks`: over sockets that are there.
+bool AssembleQuietFilter(bool may_write, bool talks, std::vector<sock_filter>* program, std::string* error) {
   Context context(seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release);
   if (context == nullptr) {
     *error = "libseccomp cannot start a filter";
@@ -133,11 +137,12 @@ bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::
   }
   Rules rules(context.get());
   for (const int call : kAlwaysAllowed) {
-    const bool talks = call == SCMP_SYS(recvfrom) || call == SCMP_SYS(recvmsg) || call == SCMP_SYS(sendto) ||
-                       call == SCMP_SYS(sendmsg);
-    if (!talks) rules.Add(SCMP_ACT_ALLOW, call);
+    const bool talking = call == SCMP_SYS(recvfrom) || call == SCMP_SYS(recvmsg) || call == SCMP_SYS(sendto) ||
+                         call == SCMP_SYS(sendmsg);
+    if (talks || !talking) rules.Add(SCMP_ACT_ALLOW, call);
   }
   rules.AddAll(SCMP_ACT_ALLOW, kToolCalls);
+  if (talks) rules.AddAll(SCMP_ACT_ALLOW, kInterpreterCalls);
   if (may_write) {
     rules.AddAll(SCMP_ACT_ALLOW, kWritingToolCalls);
   } else {
@@ -150,6 +155,16 @@ bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::
     return false;
   }
   return true;
+}
+
+}  // namespace
+
+bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error) {
+  return AssembleQuietFilter(may_write, false, program, error);
+}
+
+bool AssembleInterpreterFilter(std::vector<sock_filter>* program, std::string* error) {
+  return AssembleQuietFilter(false, true, program, error);
 }
 
 bool AssembleFilters(SystemCallFilters* filters, std::string* error) {

@@ -6,8 +6,6 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-#include "verifier/sandbox/bubblewrap.h"
 #include "verifier/service/noop_lane.h"
 
 namespace hone::verifier {
@@ -53,8 +51,6 @@ absl::Status Resolve(ServerConfig& config) {
   if (config.python.empty()) config.python = Environment("HONE_PYTHON");
   if (config.python.empty()) config.python = HONE_BUILD_PYTHON;
   if (config.python.empty()) config.python = "python3";
-  if (config.devices.front() == kNoopDevice) return absl::OkStatus();
-  HONE_ASSIGN_OR_RETURN(config.sandbox, ChooseSandbox(config.sandbox));
   return absl::OkStatus();
 }
 

@@ -17,7 +17,7 @@ struct ServerConfig {
   int lanes = 0;
   int build_slots = 0;
   std::string python;
-  std::string sandbox;
+  std::string sandbox = "auto";
   bool rescue_flags = true;
   int64_t queue_limit_mb = 1024;
   int64_t cache_limit_mb = 256;
@@ -37,8 +37,7 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on each device; 0: half the cores");
   f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
   f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");
-  f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
-          "what candidates run in; none is said in every verdict; empty: $HONE_SANDBOX, else bubblewrap");
+  f.Value("sandbox", c.sandbox, OneOf{{"auto", "bubblewrap", "none"}}, "what candidates run in; none is said in every verdict");
   f.Value("rescue_flags", c.rescue_flags, "compile as with -include cfloat --expt-relaxed-constexpr, which spare whole families of answers");
   f.Value("queue_limit_mb", c.queue_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of jobs waiting, then RESOURCE_EXHAUSTED");
   f.Value("cache_limit_mb", c.cache_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of verdicts kept");
@@ -51,8 +50,7 @@ void Describe(Fields& f, ServerConfig& c) {
 }
 
 /// Replaces every "as the machine is" value by what it comes to here, and checks what one field cannot know:
-/// kInvalidArgument for no address, an unknown device (names those there are), or noop beside another; the errors of
-/// ChooseSandbox, where candidates are run at all.
+/// kInvalidArgument for no address, an unknown device (names those there are), or noop beside another.
 absl::Status Resolve(ServerConfig& config);
 
 }  // namespace hone::verifier

@@ -40,6 +40,7 @@ void BuildToWire(const BuildResult& from, internal::BuildResult* to) {
   for (const RuleHit& rule : from.rules) ToWire(rule, to->add_rules());
   to->set_from_cache(from.from_cache);
   to->set_seconds(from.seconds);
+  to->set_format(ToWire(from.format));
 }
 
 absl::Status BuildFromWire(const internal::BuildResult& from, BuildResult* to) {
@@ -53,6 +54,7 @@ absl::Status BuildFromWire(const internal::BuildResult& from, BuildResult* to) {
   for (const v1::RuleHit& rule : from.rules()) HONE_RETURN_IF_ERROR(FromWire(rule, &to->rules.emplace_back()));
   to->from_cache = from.from_cache();
   to->seconds = from.seconds();
+  HONE_RETURN_IF_ERROR(FromWire(from.format(), &to->format));
   return absl::OkStatus();
 }
 
