@@ -41,6 +41,7 @@ struct LeasedJob {
   int64_t lease = 0;     // names this lease; a later one of the same job has another number
   std::string key;
   std::string kind;
+  std::string digest;    // of the submission
   std::string payload;
   std::string state;     // what the last Advance wrote
   int tries = 1;         // leases under this kind, this one included
@@ -48,10 +49,11 @@ struct LeasedJob {
 };
 
 struct Outcome {
-  enum class Ending { kDone, kDead, kCancelled };
+  enum class Ending { kDone, kDead, kCancelled, kRefused };
   Ending ending = Ending::kDone;
   std::string result;    // kDone: the bytes given to Complete
   std::string reason;    // kDead: of the last failure; kCancelled: by whom
+  absl::Status refusal;  // kRefused: what Submit would have returned, had it waited for a queue on another host
 };
 
 /// One submission's interest in its job.
@@ -75,6 +77,7 @@ struct QueueStats {
   int64_t bytes = 0;             // against the budget
   int64_t limit_bytes = 0;
   int64_t dead = 0;              // dead letters kept
+  std::string trouble;           // why the queue cannot be reached; then the numbers are the last ones known
 };
 
 /// Thread-safe.
@@ -84,7 +87,7 @@ class Queue {
 
   virtual ~Queue() = default;
 
-  /// Stores the job before it returns; it then survives the process. `on_outcome` is called once, from any thread, also
+  /// The embedded queue stores the job before it returns; it then survives the process. `on_outcome` is called once, from any thread, also
   /// from within Submit when the key has a retained result. A key that is waiting or leased is joined, and takes the
   /// higher of the two priorities; a dead or cancelled one starts anew.
   ///   kResourceExhausted: the byte budget is spent (names both numbers), or the disk is full.

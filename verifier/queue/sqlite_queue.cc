@@ -361,7 +361,7 @@ absl::StatusOr<int64_t> SqliteQueue::Cancel(const std::string& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return 0;
     written = DeleteRow(found->second->id);
-    End(*found->second, {Outcome::Ending::kCancelled, "", "cancelled on request"}, deliveries);
+    End(*found->second, {Outcome::Ending::kCancelled, "", "cancelled on request", {}}, deliveries);
   }
   Deliver(deliveries);
   HONE_RETURN_IF_ERROR(written);
@@ -406,7 +406,7 @@ absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Span<const std
         leased = Take(*job, duration);
         // A row that cannot be read would come first again and again.
         if (absl::IsDataLoss(leased.status())) {
-          End(*job, {Outcome::Ending::kDead, "", std::string(leased.status().message())}, deliveries);
+          End(*job, {Outcome::Ending::kDead, "", std::string(leased.status().message()), {}}, deliveries);
         }
         break;
       }
@@ -445,6 +445,7 @@ absl::StatusOr<LeasedJob> SqliteQueue::Take(Job& job, absl::Duration duration) {
   leased.lease = job.lease;
   leased.key = job.key;
   leased.kind = job.kind;
+  leased.digest = job.digest;
   leased.tries = job.tries;
   leased.waited = now - job.since;
   return leased;
@@ -499,7 +500,7 @@ absl::Status SqliteQueue::Complete(const LeasedJob& leased, const std::string& r
     const int64_t id = job->id;
     const bool retain = job->retain;
     // What has been measured is delivered even when the disk refuses the record.
-    End(*job, {Outcome::Ending::kDone, result, ""}, deliveries);
+    End(*job, {Outcome::Ending::kDone, result, "", {}}, deliveries);
     if (retain) {
       const absl::Time now = options_.now();
       written = finish_->Bind(1, kDone).BindBlob(2, result).Bind(3, Micros(now)).Bind(4, id).Run();
@@ -546,7 +547,7 @@ absl::Status SqliteQueue::FailJob(Job& job, const std::string& reason, Deliverie
 absl::Status SqliteQueue::BuryJob(Job& job, const std::string& reason, Deliveries& deliveries) {
   const int64_t id = job.id;
   const std::string epitaph = absl::StrCat(reason, " (", job.tries, " tries)");
-  End(job, {Outcome::Ending::kDead, "", epitaph}, deliveries);
+  End(job, {Outcome::Ending::kDead, "", epitaph, {}}, deliveries);
   dead_.push_back(id);
   bytes_ += kJobOverheadBytes;
   while (static_cast<int>(dead_.size()) > options_.max_dead_letters) {
