@@ -19,6 +19,18 @@ find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_program(HONE_PROTOC protoc REQUIRED)
 find_program(HONE_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
+# Kernels are compiled wherever CUDA's compiler is; the machine needs no GPU for that.
+find_program(HONE_NVCC nvcc PATHS /usr/local/cuda/bin)
+set(HONE_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities that kernels are compiled for, such as 80;90")
+if(HONE_NVCC)
+  get_filename_component(hone_cuda_bin ${HONE_NVCC} REALPATH)
+  get_filename_component(hone_cuda_bin ${hone_cuda_bin} DIRECTORY)
+  find_library(HONE_CUDART_STATIC libcudart_static.a PATHS ${hone_cuda_bin}/../lib64 ${hone_cuda_bin}/../targets/x86_64-linux/lib)
+  if(NOT HONE_CUDART_STATIC)
+    unset(HONE_NVCC CACHE)
+  endif()
+endif()
+
 # gRPC, protobuf and Abseil: all shared or all static, never mixed (two copies of gRPC's globals end the process).
 add_library(hone_rpc INTERFACE)
 if(HONE_STATIC_RPC)

@@ -95,6 +95,32 @@ function(hone_use_torch name)
   endif()
 endfunction()
 
+# hone_cuda_library(NAME SRCS a.cu ...): kernels compiled by nvcc, with CUDA's runtime linked statically, so that the
+# program starts on machines without a GPU. Defines HONE_WITH_CUDA for whoever links it. Without nvcc there is no target.
+function(hone_cuda_library name)
+  cmake_parse_arguments(arg "" "" "SRCS" ${ARGN})
+  if(NOT HONE_NVCC)
+    return()
+  endif()
+  set(targets)
+  foreach(architecture ${HONE_CUDA_ARCHITECTURES})
+    list(APPEND targets -gencode arch=compute_${architecture},code=[sm_${architecture},compute_${architecture}])
+  endforeach()
+  set(objects)
+  foreach(source ${arg_SRCS})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${HONE_NVCC} -c -O3 -std=c++20 -Xcompiler=-fPIC,-Wall ${targets} -I${CMAKE_SOURCE_DIR} -MD -MF ${object}.d
+              -MT ${object} -o ${object} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  add_library(${name} STATIC ${objects})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_compile_definitions(${name} INTERFACE HONE_WITH_CUDA)
+  target_link_libraries(${name} PUBLIC ${HONE_CUDART_STATIC} Threads::Threads ${CMAKE_DL_LIBS} rt)
+endfunction()
+
 # hone_proto(NAME PROTOS a.proto ...): messages and gRPC stubs, once per file, shared by all.
 function(hone_proto name)
   cmake_parse_arguments(arg "" "" "PROTOS" ${ARGN})

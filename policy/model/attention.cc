@@ -4,8 +4,19 @@
 #include <cstring>
 
 #include "cmake/torch_pch.h"
+#include "policy/model/project.h"
 
 namespace hone::policy {
+
+at::Tensor PackedSequences::Attend(int64_t layer, const at::Tensor& qkv, const AttentionShape& shape) {
+  const bool half = qkv.scalar_type() == at::kBFloat16 || qkv.scalar_type() == at::kHalf;
+  if (!qkv.is_cuda() || !half) return PackedAttention(qkv, offsets_, shape);
+  if (!device_offsets_.defined()) {
+    max_length_ = offsets_.size(0) > 1 ? offsets_.diff().max().item<int64_t>() : 0;
+    device_offsets_ = offsets_.to(at::kInt).to(qkv.device());
+  }
+  return FlashAttention(qkv, device_offsets_, max_length_, shape);
+}
 
 KeyValuePages::KeyValuePages(const ModelConfig& config, int64_t pages)
     : pages_(pages),

@@ -19,6 +19,8 @@ class Attention {
   virtual ~Attention() = default;
   /// qkv [tokens, (heads + 2 * kv_heads) * head_dim], rotated -> [tokens, heads * head_dim]
   virtual at::Tensor Attend(int64_t layer, const at::Tensor& qkv, const AttentionShape& shape) = 0;
+  /// A copy that outlives this object, for layers that are computed again in the backward pass; null: not possible.
+  virtual std::shared_ptr<Attention> Keep() const { return nullptr; }
 };
 
 /// Whole sequences one after another, each seeing only itself. Differentiable.
@@ -26,12 +28,13 @@ class PackedSequences : public Attention {
  public:
   /// offsets [sequences + 1] int64, CPU: sequence i is tokens [offsets[i], offsets[i + 1]).
   explicit PackedSequences(at::Tensor offsets) : offsets_(std::move(offsets)) {}
-  at::Tensor Attend(int64_t layer, const at::Tensor& qkv, const AttentionShape& shape) override {
-    return PackedAttention(qkv, offsets_, shape);
-  }
+  at::Tensor Attend(int64_t layer, const at::Tensor& qkv, const AttentionShape& shape) override;
+  std::shared_ptr<Attention> Keep() const override { return std::make_shared<PackedSequences>(*this); }
 
  private:
   at::Tensor offsets_;
+  at::Tensor device_offsets_;  // [sequences + 1] int32 where qkv lies; made on first use on a GPU
+  int64_t max_length_ = 0;
 };
 
 /// Keys and values of all layers in pages of kPageSize positions (fp32, CPU). Pages are numbers handed out by the

@@ -49,7 +49,7 @@ absl::Status CheckRange(const Tensor& values, int64_t limit, const char* what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const ModelConfig& config, const DecoderOptions& options) {
-  std::unique_ptr<Decoder> decoder(new Decoder(config));
+  std::unique_ptr<Decoder> decoder(new Decoder(config, options));
   HONE_ASSIGN_OR_RETURN(decoder->parameters_,
                         Parameters::Create(config, at::TensorOptions(options.device).dtype(options.dtype)));
   decoder->BindLayers();
@@ -71,15 +71,15 @@ void Decoder::BindLayers() {
     layer.shape = {config_.num_attention_heads, config_.num_key_value_heads, config_.head_dim, config_.Scale(),
                    layer.local ? config_.sliding_window : 0};
     layer.input_norm = leaf("input_layernorm.weight");
-    layer.qkv = leaf("self_attn.qkv_proj.weight");
-    if (config_.attention_bias) layer.qkv_bias = leaf("self_attn.qkv_proj.bias");
+    layer.qkv.weight = leaf("self_attn.qkv_proj.weight");
+    if (config_.attention_bias) layer.qkv.bias = leaf("self_attn.qkv_proj.bias");
     if (config_.query_key_norm) {
       layer.query_norm = leaf("self_attn.q_norm.weight");
       layer.key_norm = leaf("self_attn.k_norm.weight");
     }
-    layer.output = leaf("self_attn.o_proj.weight");
-    layer.gate_up = leaf("mlp.gate_up_proj.weight");
-    layer.down = leaf("mlp.down_proj.weight");
+    layer.output.weight = leaf("self_attn.o_proj.weight");
+    layer.gate_up.weight = leaf("mlp.gate_up_proj.weight");
+    layer.down.weight = leaf("mlp.down_proj.weight");
     if (config_.norm_after_blocks) {
       layer.attention_norm = leaf("post_attention_layernorm.weight");
       layer.mlp_norm = leaf("pre_feedforward_layernorm.weight");
@@ -108,36 +108,124 @@ Decoder::Angles Decoder::AnglesFor(const Tensor& positions, const Tensor& invers
   return {angles.cos().to(dtype), angles.sin().to(dtype)};
 }
 
+Prologue Decoder::NormFirst(const Tensor& weight) const {
+  return {Prologue::Kind::kRmsNorm, weight, config_.norm_adds_one ? 1.0 : 0.0, config_.rms_norm_eps};
+}
+
+Tensor Decoder::Apply(Matrix& matrix, const Tensor& x, const Prologue& prologue) {
+  if (!UsesCpuKernels(x)) return Project(x, prologue, matrix.weight, matrix.bias, matrix.low_rank);
+  Tensor h = x;
+  if (prologue.kind == Prologue::Kind::kRmsNorm) h = RmsNorm(x, prologue.norm, prologue.offset, prologue.eps);
+  if (prologue.kind == Prologue::Kind::kGated) h = GatedActivation(x, prologue.activation);
+  const Tensor y = Linear(h, matrix.weight, matrix.bias, matrix.packed);
+  return matrix.low_rank == nullptr ? y : y + LowRankRows(h, *matrix.low_rank, y.size(1));
+}
+
+// Heads normalised where the model does that, and rotated.
+Tensor Decoder::Turn(const Tensor& qkv, const Layer& layer, const Angles& angles) const {
+  const AttentionShape& shape = layer.shape;
+  if (!UsesCpuKernels(qkv)) {
+    return NormRotate(qkv, {layer.query_norm, layer.key_norm, config_.norm_adds_one ? 1.0 : 0.0, config_.rms_norm_eps}, angles.cos,
+                      angles.sin, shape);
+  }
+  const Tensor normed = config_.query_key_norm ? NormalizeHeads(qkv, layer) : qkv;
+  return Rope(normed, angles.cos, angles.sin, shape.heads + shape.kv_heads, shape.head_dim);
+}
+
 Tensor Decoder::Block(int64_t index, const Tensor& x, const Angles& angles, Attention& attention) {
   Layer& layer = layers_[index];
-  const AttentionShape& shape = layer.shape;
-  Tensor qkv = Linear(Norm(x, layer.input_norm), layer.qkv, layer.qkv_bias, layer.packed_qkv);
-  if (config_.query_key_norm) qkv = NormalizeHeads(qkv, layer);
-  qkv = Rope(qkv, angles.cos, angles.sin, shape.heads + shape.kv_heads, shape.head_dim);
-  Tensor mixed = Linear(attention.Attend(index, qkv, shape), layer.output, Tensor(), layer.packed_output);
+  const Tensor qkv = Turn(Apply(layer.qkv, x, NormFirst(layer.input_norm)), layer, angles);
+  Tensor mixed = Apply(layer.output, attention.Attend(index, qkv, layer.shape), {});
   if (config_.norm_after_blocks) mixed = Norm(mixed, layer.attention_norm);
   const Tensor middle = x + mixed;
-  const Tensor gate_up = Linear(Norm(middle, layer.mlp_norm), layer.gate_up, Tensor(), layer.packed_gate_up);
-  Tensor out = Linear(GatedActivation(gate_up, config_.activation), layer.down, Tensor(), layer.packed_down);
+  Prologue gated;
+  gated.kind = Prologue::Kind::kGated;
+  gated.activation = config_.activation;
+  Tensor out = Apply(layer.down, Apply(layer.gate_up, middle, NormFirst(layer.mlp_norm)), gated);
   if (config_.norm_after_blocks) out = Norm(out, layer.mlp_after);
   return middle + out;
 }
 
+// A layer whose insides are forgotten and computed again when its gradient is wanted.
+struct Decoder::Recomputed : public torch::autograd::Function<Decoder::Recomputed> {
+  struct Call : torch::CustomClassHolder {
+    Decoder* decoder;
+    int64_t index;
+    Angles angles;
+    std::shared_ptr<Attention> attention;
+  };
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& x, const c10::intrusive_ptr<Call>& call) {
+    ctx->save_for_backward({x});
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    return call->decoder->Block(call->index, x, call->angles, *call->attention);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const auto call = c10::static_intrusive_pointer_cast<Call>(ctx->saved_data["call"].toCapsule());
+    const Tensor x = ctx->get_saved_variables()[0].detach().requires_grad_();
+    at::AutoGradMode with_gradients(true);
+    torch::autograd::backward({call->decoder->Block(call->index, x, call->angles, *call->attention)}, {grads[0]});
+    return {x.grad(), Tensor()};
+  }
+};
+
 Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attention& attention) {
-  Tensor x = at::embedding(embedding_, ids);
+  Tensor x = UsesCpuKernels(embedding_) ? at::embedding(embedding_, ids) : Embed(embedding_, ids);
   // The scale is rounded to the weights' dtype first, as HF does.
   if (config_.embedding_scale != 1) x = x * at::scalar_tensor(config_.embedding_scale, x.options().requires_grad(false));
   const Angles all = AnglesFor(positions, inverse_frequencies_);
   Angles local;
   if (!config_.layer_is_local.empty()) local = AnglesFor(positions, local_inverse_frequencies_);
-  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) x = Block(i, x, layers_[i].local ? local : all, attention);
+  std::shared_ptr<Attention> kept;
+  if (at::GradMode::is_enabled()) {
+    if (options_.checkpoint_activations) kept = attention.Keep();
+    // Adapters and layers that are computed again add to gradients themselves: a graph is needed even where the embedding
+    // is frozen.
+    if (!x.requires_grad() && (lora_ != nullptr || kept != nullptr)) x = x.detach().requires_grad_();
+  }
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const Angles& angles = layers_[i].local ? local : all;
+    if (kept == nullptr) {
+      x = Block(i, x, angles, attention);
+      continue;
+    }
+    auto call = c10::make_intrusive<Recomputed::Call>();
+    call->decoder = this;
+    call->index = i;
+    call->angles = angles;
+    call->attention = kept;
+    x = Recomputed::apply(x, call);
+  }
   return Norm(x, final_norm_);
+}
+
+void Decoder::UseLora(const Lora* lora) {
+  lora_ = lora;
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const auto find = [&](const char* name) {
+      return lora == nullptr ? nullptr : lora->Find(absl::StrCat("model.layers.", i, ".", name, ".weight"));
+    };
+    Layer& layer = layers_[i];
+    layer.qkv.low_rank = find("self_attn.qkv_proj");
+    layer.output.low_rank = find("self_attn.o_proj");
+    layer.gate_up.low_rank = find("mlp.gate_up_proj");
+    layer.down.low_rank = find("mlp.down_proj");
+  }
+}
+
+std::vector<Leaf> Decoder::TrainedLeaves() const {
+  std::vector<Leaf> trained;
+  for (const Leaf& leaf : parameters_->leaves()) {
+    if (leaf.value.requires_grad()) trained.push_back(leaf);
+  }
+  if (lora_ != nullptr) trained.insert(trained.end(), lora_->leaves().begin(), lora_->leaves().end());
+  return trained;
 }
 
 absl::StatusOr<Tensor> Decoder::Hidden(const Tensor& ids, const Tensor& positions, Attention& attention) {
   HONE_RETURN_IF_ERROR(CheckRange(ids, config_.vocab_size, "id"));
   HONE_RETURN_IF_ERROR(CheckRange(positions, config_.max_position_embeddings, "position"));
-  return CatchTorch("forward", [&] { return HiddenOrThrow(ids, positions, attention); });
+  const at::Device device = embedding_.device();
+  return CatchTorch("forward", [&] { return HiddenOrThrow(ids.to(device), positions.to(device), attention); });
 }
 
 absl::StatusOr<Tensor> Decoder::Logits(const Tensor& hidden) {
@@ -148,7 +236,7 @@ absl::StatusOr<Tensor> Decoder::Logits(const Tensor& hidden) {
 }
 
 absl::StatusOr<LogProbs> Decoder::TargetLogProbs(const Tensor& hidden, const Tensor& targets, double temperature) {
-  return CatchTorch("log-probs", [&] { return TokenLogProbs(hidden, head_, packed_head_, targets, temperature); });
+  return CatchTorch("log-probs", [&] { return TokenLogProbs(hidden, head_, packed_head_, targets.to(hidden.device()), temperature); });
 }
 
 }  // namespace hone::policy

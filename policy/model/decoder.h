@@ -11,14 +11,17 @@
 #include "absl/status/statusor.h"
 #include "policy/model/attention.h"
 #include "policy/model/config.h"
+#include "policy/model/lora.h"
 #include "policy/model/ops.h"
 #include "policy/model/parameters.h"
+#include "policy/model/project.h"
 
 namespace hone::policy {
 
 struct DecoderOptions {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  bool checkpoint_activations = false;  // keep each layer's input only and compute the layer again in the backward pass
 };
 
 /// Not thread-safe: one forward at a time. The weights are shared, in memory, with whoever holds the decoder.
@@ -30,8 +33,15 @@ class Decoder {
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
 
+  /// Adds `lora` to the layers that it covers; null: the plain model, which is the reference of a policy that was started
+  /// from it. Borrowed until the next call. With gradients on, only leaves that require them learn: freeze the rest.
+  void UseLora(const Lora* lora);
+  const Lora* lora() const { return lora_; }
+  /// What the optimiser trains: weights that require a gradient, of the model and of the adapter in use.
+  std::vector<Leaf> TrainedLeaves() const;
+
   /// Last hidden states after the final norm, [tokens, hidden_size], with autograd history when grad mode is on.
-  /// ids, positions [tokens] int64. kInvalidArgument: an id outside the vocabulary or a position outside the context
+  /// ids, positions [tokens] int64, on any device. kInvalidArgument: an id outside the vocabulary or a position outside the context
   /// (CPU ids only). kInternal: the operator's message.
   absl::StatusOr<at::Tensor> Hidden(const at::Tensor& ids, const at::Tensor& positions, Attention& attention);
 
@@ -42,9 +52,15 @@ class Decoder {
   absl::StatusOr<LogProbs> TargetLogProbs(const at::Tensor& hidden, const at::Tensor& targets, double temperature);
 
  private:
+  /// A linear layer.
+  struct Matrix {
+    at::Tensor weight, bias;
+    PackedWeight packed;
+    const LowRank* low_rank = nullptr;
+  };
   struct Layer {
-    at::Tensor input_norm, qkv, qkv_bias, query_norm, key_norm, output, attention_norm, mlp_norm, gate_up, down, mlp_after;
-    PackedWeight packed_qkv, packed_output, packed_gate_up, packed_down;
+    at::Tensor input_norm, query_norm, key_norm, attention_norm, mlp_norm, mlp_after;
+    Matrix qkv, output, gate_up, down;
     AttentionShape shape;
     bool local = false;
   };
@@ -53,15 +69,21 @@ class Decoder {
     at::Tensor cos, sin;
   };
 
-  explicit Decoder(const ModelConfig& config) : config_(config) {}
+  Decoder(const ModelConfig& config, const DecoderOptions& options) : config_(config), options_(options) {}
   void BindLayers();
   at::Tensor HiddenOrThrow(const at::Tensor& ids, const at::Tensor& positions, Attention& attention);
+  struct Recomputed;  // the autograd function of a layer that is computed again
   at::Tensor Block(int64_t index, const at::Tensor& x, const Angles& angles, Attention& attention);
+  at::Tensor Apply(Matrix& matrix, const at::Tensor& x, const Prologue& prologue);
+  at::Tensor Turn(const at::Tensor& qkv, const Layer& layer, const Angles& angles) const;
+  Prologue NormFirst(const at::Tensor& weight) const;
   at::Tensor NormalizeHeads(const at::Tensor& qkv, const Layer& layer) const;
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   Angles AnglesFor(const at::Tensor& positions, const at::Tensor& inverse_frequencies) const;
 
   ModelConfig config_;
+  DecoderOptions options_;
+  const Lora* lora_ = nullptr;
   std::unique_ptr<Parameters> parameters_;
   at::Tensor embedding_, head_, final_norm_;
   PackedWeight packed_head_;

@@ -5,6 +5,7 @@
 
 #include "cmake/torch_pch.h"
 #include "policy/model/cpu_kernels.h"
+#include "policy/model/project.h"
 
 namespace hone::policy {
 namespace {
@@ -349,14 +350,6 @@ struct LogProbsFunction : public Function<LogProbsFunction> {
   }
 };
 
-// Half precisions compute in fp32, fp64 stays.
-Tensor Wide(const Tensor& t) { return t.scalar_type() == at::kDouble ? t : t.to(at::kFloat); }
-
-LogProbs ComposedLogProbs(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double temperature) {
-  const Tensor log_p = at::log_softmax(Wide(at::linear(hidden, weight)) / temperature, -1);
-  return {log_p.gather(1, targets.unsqueeze(1)).squeeze(1), -(log_p.exp() * log_p).sum(-1)};
-}
-
 }  // namespace
 
 bool UsesCpuKernels(const Tensor& tensor) { return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat; }
@@ -377,34 +370,22 @@ const Tensor& PackedWeight::Get(const Tensor& weight) {
 }
 
 Tensor Linear(const Tensor& x, const Tensor& weight, const Tensor& bias, PackedWeight& packed) {
-  const std::optional<Tensor> maybe_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
-  if (!UsesCpuKernels(x)) return at::linear(x, weight, maybe_bias);
+  if (!UsesCpuKernels(x)) return Project(x, {}, weight, bias, nullptr);
   if (!at::GradMode::is_enabled()) return LinearForward(x, packed.Get(weight), bias, weight.size(0));
-  return LinearFunction::apply(x, weight, packed.Get(weight), maybe_bias);
+  return LinearFunction::apply(x, weight, packed.Get(weight), bias.defined() ? std::optional<Tensor>(bias) : std::nullopt);
 }
 
 Tensor RmsNorm(const Tensor& x, const Tensor& weight, double offset, double eps) {
   if (UsesCpuKernels(x)) return RmsNormFunction::apply(x, weight, offset, eps);
-  const Tensor wide = Wide(x);
-  const Tensor normed = wide * at::rsqrt(wide.square().mean(-1, true) + eps);
-  if (offset == 0) return normed.to(x.scalar_type()) * weight;
-  return (normed * (Wide(weight) + offset)).to(x.scalar_type());
+  return NormRows(x, weight, offset, eps);
 }
 
 Tensor Rope(const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t heads, int64_t head_dim) {
-  if (UsesCpuKernels(x)) return RopeFunction::apply(x, cos, sin, heads, head_dim);
-  const int64_t rows = x.size(0), rotated = heads * head_dim, half = head_dim / 2;
-  const Tensor part = x.narrow(1, 0, rotated).view({rows, heads, head_dim});
-  const Tensor a = part.narrow(2, 0, half), b = part.narrow(2, half, half);
-  const Tensor c = cos.to(x.scalar_type()).unsqueeze(1), s = sin.to(x.scalar_type()).unsqueeze(1);
-  const Tensor turned = at::cat({a * c - b * s, b * c + a * s}, 2).view({rows, rotated});
-  return at::cat({turned, x.narrow(1, rotated, x.size(1) - rotated)}, 1);
+  return RopeFunction::apply(x, cos, sin, heads, head_dim);
 }
 
 Tensor GatedActivation(const Tensor& gate_up, GateActivation activation) {
-  if (UsesCpuKernels(gate_up)) return GatedActivationFunction::apply(gate_up, static_cast<int64_t>(activation));
-  const std::vector<Tensor> halves = gate_up.chunk(2, -1);
-  return (activation == GateActivation::kSilu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh")) * halves[1];
+  return GatedActivationFunction::apply(gate_up, static_cast<int64_t>(activation));
 }
 
 Tensor PackedAttention(const Tensor& qkv, const Tensor& offsets, const AttentionShape& shape) {
@@ -437,7 +418,7 @@ LogProbs TokenLogProbs(const Tensor& hidden, const Tensor& weight, PackedWeight&
         LogProbsFunction::apply(hidden, weight, packed.Get(weight), targets, temperature, chunk_elements);
     return {out[0], out[1]};
   }
-  return ComposedLogProbs(hidden, weight, targets, temperature);
+  return ChunkedLogProbs(hidden, weight, targets, temperature, chunk_elements);
 }
 
 }  // namespace hone::policy

@@ -1,7 +1,7 @@
 #pragma once
 
 // The decoder's operators with gradients. On a CPU in fp32 they run the kernels of cpu_kernels.h, whose rows do not
-// depend on their neighbours; on other devices and dtypes they are composed of ATen's.
+// depend on their neighbours; other devices and dtypes go to project.h.
 //
 // They throw c10::Error like ATen; Decoder turns that into a Status.
 
@@ -33,10 +33,10 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 /// x [rows, dim] -> x / sqrt(mean(x^2) + eps) * (weight + offset)
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double offset, double eps);
 
-/// x [rows, width], its first `heads` heads rotated by the rows' angles cos, sin [rows, head_dim / 2].
+/// x [rows, width], its first `heads` heads rotated by the rows' angles cos, sin [rows, head_dim / 2]. CPU kernels only.
 at::Tensor Rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, int64_t heads, int64_t head_dim);
 
-/// gate_up [rows, 2 * width] = [gate | up] -> act(gate) * up [rows, width]
+/// gate_up [rows, 2 * width] = [gate | up] -> act(gate) * up [rows, width]. CPU kernels only.
 at::Tensor GatedActivation(const at::Tensor& gate_up, GateActivation activation);
 
 /// What attention needs to know besides the tensors.
@@ -48,7 +48,7 @@ struct AttentionShape {
   int64_t window = 0;  // positions a query sees, its own included; 0: all
 };
 
-/// Causal attention inside each packed sequence.
+/// Causal attention inside each packed sequence. Half precisions on a GPU have FlashAttention (project.h).
 /// qkv [tokens, (heads + 2 * kv_heads) * head_dim], offsets [sequences + 1] int64 on the CPU -> [tokens, heads * head_dim]
 at::Tensor PackedAttention(const at::Tensor& qkv, const at::Tensor& offsets, const AttentionShape& shape);
 

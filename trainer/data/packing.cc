@@ -56,4 +56,9 @@ PackedBatch Pack(const std::vector<TrainSequence>& sequences, const std::vector<
   return batch;
 }
 
+at::Tensor LossRows(const at::Tensor& hidden, const PackedBatch& batch) {
+  if (batch.loss_tokens() == hidden.size(0)) return hidden;  // rows are ascending: all of them
+  return hidden.index_select(0, batch.loss_rows.to(hidden.device()));
+}
+
 }  // namespace hone::trainer

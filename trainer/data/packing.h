@@ -31,4 +31,7 @@ struct PackedBatch {
 /// Sequences must have passed Validate.
 PackedBatch Pack(const std::vector<TrainSequence>& sequences, const std::vector<size_t>& which);
 
+/// The rows of hidden [tokens, dim] that predict trained tokens, [loss tokens, dim], on hidden's device.
+at::Tensor LossRows(const at::Tensor& hidden, const PackedBatch& batch);
+
 }  // namespace hone::trainer

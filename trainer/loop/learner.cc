@@ -16,7 +16,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const LearnerOptions& o
     return absl::InvalidArgumentError(absl::StrCat("learner: micro_batch_tokens = ", options.micro_batch_tokens, ", allowed >= 1"));
   }
   std::unique_ptr<Learner> learner(new Learner(options, decoder));
-  HONE_ASSIGN_OR_RETURN(learner->optimizer_, AdamW::Create(options.adamw, decoder.parameters().leaves()));
+  HONE_ASSIGN_OR_RETURN(learner->optimizer_, AdamW::Create(options.adamw, decoder.TrainedLeaves()));
   return learner;
 }
 
@@ -33,19 +33,20 @@ absl::StatusOr<StepOutcome> Learner::Step(size_t micro_batches,
   outcome.learning_rate = LearningRate(options_.schedule, step_);
   if (micro_batches == 0) return Skip(outcome);
   optimizer_->ZeroGradients();
+  at::Tensor total;  // stays on the device: a look at it would wait for the forward pass
   for (size_t i = 0; i < micro_batches; ++i) {
     EnterPhase(StepPhase::kForward);
     HONE_ASSIGN_OR_RETURN(const at::Tensor loss, micro_loss(i));
     EnterPhase(StepPhase::kBackward);
-    const absl::StatusOr<double> value = policy::CatchTorch("backward", [&] {
-      const double number = loss.item<double>();
-      if (std::isfinite(number)) loss.backward();
-      return number;
-    });
-    HONE_RETURN_IF_ERROR(value.status());
-    outcome.loss += *value;
-    if (!std::isfinite(*value)) return Skip(outcome);
+    HONE_RETURN_IF_ERROR(policy::CatchTorch("backward", [&] {
+      const at::Tensor value = loss.detach().to(at::kDouble);
+      total = total.defined() ? total + value : value;
+      loss.backward();
+      return true;
+    }).status());
   }
+  HONE_ASSIGN_OR_RETURN(outcome.loss, policy::CatchTorch("backward", [&] { return total.item<double>(); }));
+  if (!std::isfinite(outcome.loss)) return Skip(outcome);
   outcome.gradient_norm = optimizer_->GradientNorm();
   if (!std::isfinite(outcome.gradient_norm)) return Skip(outcome);
   if (options_.clip_norm > 0 && outcome.gradient_norm > options_.clip_norm) {

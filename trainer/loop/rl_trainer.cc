@@ -139,7 +139,7 @@ absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>
   policy::PackedSequences attention(batch.offsets);
   policy::Decoder& decoder = learner_->decoder();
   HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
-  HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows, decoder.TargetLogProbs(hidden.index_select(0, batch.loss_rows),
+  HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows, decoder.TargetLogProbs(LossRows(hidden, batch),
                                                                             batch.targets, options_.temperature));
   std::vector<float> old, advantages, coefficients, weights, reference;
   bool with_reference = true;

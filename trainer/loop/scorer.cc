@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ScoreSequences(policy::Decoder& 
     policy::PackedSequences attention(batch.offsets);
     HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
     HONE_ASSIGN_OR_RETURN(const policy::LogProbs log_probs,
-                          decoder.TargetLogProbs(hidden.index_select(0, batch.loss_rows), batch.targets, temperature));
+                          decoder.TargetLogProbs(LossRows(hidden, batch), batch.targets, temperature));
     const at::Tensor values = log_probs.log_probs.cpu();
     const float* next = values.const_data_ptr<float>();
     for (size_t index : which) {

@@ -15,7 +15,9 @@ namespace {
 // What each loss token counts, by how sure the model is of it now, over the step's denominator.
 at::Tensor Coefficients(const std::vector<TrainSequence>& sequences, const PackedBatch& batch, const at::Tensor& log_probs,
                         const SftWeightOptions& options, double denominator) {
-  const at::Tensor probabilities = log_probs.detach().exp().to(at::kCPU).contiguous();
+  // Plain weights ask nothing of the model, and then the device is not waited for.
+  const bool plain = options.objective == SftObjective::kPlain;
+  const at::Tensor probabilities = plain ? at::zeros({log_probs.size(0)}, at::kFloat) : log_probs.detach().exp().to(at::kCPU).contiguous();
   std::span<const float> p(probabilities.const_data_ptr<float>(), probabilities.numel());
   std::vector<float> out;
   out.reserve(p.size());
@@ -48,7 +50,7 @@ absl::StatusOr<std::unique_ptr<SftTrainer>> SftTrainer::Create(const SftOptions&
 absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& sequences) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<int64_t> lengths;
-  double tokens = 0, loss_tokens = 0, entropy = 0, nll = 0;
+  double tokens = 0, loss_tokens = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
     HONE_RETURN_IF_ERROR(Validate(sequences[i], i, /*needs_rollout=*/false));
     lengths.push_back(sequences[i].length());
@@ -59,17 +61,19 @@ absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& s
   std::vector<std::vector<size_t>> plan;
   if (loss_tokens > 0) plan = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
   policy::Decoder& decoder = learner_->decoder();
+  at::Tensor sums = at::zeros({2}, at::kDouble);  // negative log-likelihood, entropy; on the decoder's device
   HONE_ASSIGN_OR_RETURN(const StepOutcome outcome, learner_->Step(plan.size(), [&](size_t i) -> absl::StatusOr<at::Tensor> {
     const PackedBatch batch = Pack(sequences, plan[i]);
     policy::PackedSequences attention(batch.offsets);
     HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
     HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows,
-                          decoder.TargetLogProbs(hidden.index_select(0, batch.loss_rows), batch.targets, 1.0));
-    entropy += rows.entropy.detach().sum().item<double>();
-    nll -= rows.log_probs.detach().sum().item<double>();
+                          decoder.TargetLogProbs(LossRows(hidden, batch), batch.targets, 1.0));
+    sums = sums.to(hidden.device()) + at::stack({-rows.log_probs.detach().sum(), rows.entropy.detach().sum()});
     return WeightedNegativeLogLikelihood(rows.log_probs,
                                          Coefficients(sequences, batch, rows.log_probs, options_.weights, denominator));
   }));
+  sums = sums.cpu();
+  const double nll = sums[0].item<double>(), entropy = sums[1].item<double>();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return StepMetrics{{"loss", outcome.loss},
                      {"nll", loss_tokens > 0 ? nll / loss_tokens : 0},

@@ -63,7 +63,24 @@ Tensor KlTerm(const Tensor& log_probs, const Tensor& reference, KlEstimator esti
   return d.exp() - d - 1;
 }
 
-double Total(const Tensor& t) { return t.detach().to(at::kDouble).sum().item<double>(); }
+// Named sums, fetched from the device in one go.
+class Sums {
+ public:
+  void Add(const char* name, const Tensor& terms) {
+    names_.push_back(name);
+    totals_.push_back(terms.detach().to(at::kDouble).sum());
+  }
+  std::map<std::string, double> Fetch() const {
+    const Tensor values = at::stack(totals_).cpu();
+    std::map<std::string, double> out;
+    for (size_t i = 0; i < names_.size(); ++i) out[names_[i]] = values.const_data_ptr<double>()[i];
+    return out;
+  }
+
+ private:
+  std::vector<const char*> names_;
+  std::vector<Tensor> totals_;
+};
 
 }  // namespace
 
@@ -113,22 +130,24 @@ PolicyLossOutput PolicyLoss(const PolicyLossInput& input, const PolicyLossOption
                                                                     : ClippedTerms(ratio, input.advantages, options);
   const Tensor policy = (at::where(live, terms.loss, at::zeros_like(terms.loss)) * input.weights * input.coefficients).sum();
   PolicyLossOutput out{policy, {}};
-  out.sums = {{"tokens", static_cast<double>(input.log_probs.size(0))},
-              {"clipped", Total(terms.clipped.logical_and(live))},
-              {"ratio", Total(ratio)},
-              {"abs_log_ratio", Total(log_ratio.abs())},
-              {"policy_loss", Total(policy)}};
+  Sums sums;
+  sums.Add("clipped", terms.clipped.logical_and(live));
+  sums.Add("ratio", ratio);
+  sums.Add("abs_log_ratio", log_ratio.abs());
+  sums.Add("policy_loss", policy);
   if (input.reference_log_probs.defined()) {
     const Tensor kl = KlTerm(input.log_probs, input.reference_log_probs, options.kl_estimator);
-    out.sums["kl"] = Total(kl);
+    sums.Add("kl", kl);
     if (options.kl_coefficient > 0) out.loss = out.loss + options.kl_coefficient * (kl * input.coefficients).sum();
   }
   if (input.entropy.defined()) {
-    out.sums["entropy"] = Total(input.entropy);
+    sums.Add("entropy", input.entropy);
     if (options.entropy_coefficient > 0) {
       out.loss = out.loss - options.entropy_coefficient * (input.entropy * input.coefficients).sum();
     }
   }
+  out.sums = sums.Fetch();
+  out.sums["tokens"] = static_cast<double>(input.log_probs.size(0));
   return out;
 }
 

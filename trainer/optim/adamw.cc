@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // numbers; a gradient starts on a cache line
 
+bool IsHalf(const at::Tensor& t) { return t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf; }
+
 int64_t Padded(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
 
 absl::Status Check(const AdamWOptions& o) {
@@ -30,12 +32,14 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
   HONE_RETURN_IF_ERROR(Check(options));
   std::vector<policy::Leaf> trained;
   int64_t total = 0;
+  bool any_half = false;
   for (const policy::Leaf& leaf : leaves) {
     if (!leaf.value.requires_grad()) continue;
-    if (leaf.value.scalar_type() != at::kFloat) {
-      return absl::UnimplementedError(absl::StrCat("adamw: weight ", leaf.name, " is ", c10::toString(leaf.value.scalar_type()),
-                                                   "; only fp32 weights can be trained"));
+    if (leaf.value.scalar_type() != at::kFloat && !IsHalf(leaf.value)) {
+      return absl::InvalidArgumentError(absl::StrCat("adamw: weight ", leaf.name, " is ", c10::toString(leaf.value.scalar_type()),
+                                                     ", allowed Float, BFloat16, Half"));
     }
+    any_half = any_half || IsHalf(leaf.value);
     trained.push_back(leaf);
     total += Padded(leaf.value.numel());
   }
@@ -46,6 +50,7 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
     adamw->gradients_ = at::zeros({total}, flat);
     adamw->exp_avg_ = at::zeros({total}, flat);
     adamw->exp_avg_sq_ = at::zeros({total}, flat);
+    if (any_half) adamw->masters_ = at::zeros({total}, flat);
     return true;
   }).status());
   adamw->groups_ = {Group{options.weight_decay}, Group{0.0}};
@@ -58,7 +63,13 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
     at::Tensor value = leaf.value;
     value.mutable_grad() = view(adamw->gradients_);
     group.values.push_back(value);
-    group.gradients.push_back(value.grad());
+    if (IsHalf(value)) {
+      group.masters.push_back(view(adamw->masters_));
+      group.masters.back().copy_(value.detach());
+    } else {
+      group.masters.push_back(value);
+    }
+    group.gradients.push_back(view(adamw->gradients_));
     group.exp_avg.push_back(view(adamw->exp_avg_));
     group.exp_avg_sq.push_back(view(adamw->exp_avg_sq_));
     group.steps.push_back(at::zeros({}, flat));
@@ -70,7 +81,7 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
 void AdamW::ZeroGradients() { gradients_.zero_(); }
 
 double AdamW::GradientNorm() const {
-  return std::sqrt(at::sum(gradients_.square(), at::kDouble).item<double>());
+  return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, at::kDouble).item<double>();
 }
 
 void AdamW::ScaleGradients(double factor) { gradients_.mul_(factor); }
@@ -82,18 +93,28 @@ absl::Status AdamW::Step(double learning_rate) {
     for (Group& group : groups_) {
       if (group.values.empty()) continue;
       for (at::Tensor& step : group.steps) step.fill_(static_cast<double>(steps_));
-      at::_fused_adamw_(group.values, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate,
+      at::_fused_adamw_(group.masters, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate,
                         options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
                         /*maximize=*/false);
       // The fused operator leaves version counters alone; the model's packed copies are keyed by them.
       for (const at::Tensor& value : group.values) value.unsafeGetTensorImpl()->bump_version();
     }
+    RoundMasters();
     return true;
   }).status();
 }
 
+void AdamW::RoundMasters() {
+  if (!masters_.defined()) return;
+  for (Group& group : groups_) {
+    if (!group.values.empty()) at::_foreach_copy_(group.values, group.masters);
+  }
+}
+
 std::vector<std::pair<std::string, at::Tensor>> AdamW::State() const {
-  return {{"exp_avg", exp_avg_}, {"exp_avg_sq", exp_avg_sq_}};
+  std::vector<std::pair<std::string, at::Tensor>> state{{"exp_avg", exp_avg_}, {"exp_avg_sq", exp_avg_sq_}};
+  if (masters_.defined()) state.emplace_back("master", masters_);
+  return state;
 }
 
 absl::Status AdamW::Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps) {
@@ -107,10 +128,13 @@ absl::Status AdamW::Restore(const std::vector<std::pair<std::string, at::Tensor>
       return absl::InvalidArgumentError(absl::StrCat("optimizer state ", name, " has ", found->numel(), " numbers, the model needs ", own.numel()));
     }
   }
-  for (const auto& [name, tensor] : state) {
-    if (name == "exp_avg") exp_avg_.copy_(tensor);
-    if (name == "exp_avg_sq") exp_avg_sq_.copy_(tensor);
+  at::NoGradGuard no_grad;
+  for (auto& [name, own] : State()) {
+    for (const auto& [given_name, tensor] : state) {
+      if (given_name == name) own.copy_(tensor);
+    }
   }
+  RoundMasters();
   steps_ = steps;
   return absl::OkStatus();
 }

@@ -2,6 +2,9 @@
 
 // AdamW with decoupled weight decay: fp32 moments, one fused pass over each leaf. arXiv:1711.05101, algorithm 2, with
 // the decay scaled by the learning rate as torch.optim.AdamW does.
+//
+// Weights of half precision are rounded copies of fp32 masters that the optimiser owns: steps smaller than half precision
+// can tell apart add up. Gradients are fp32 whatever the weights are (policy/model/project.h).
 
 #include <cstdint>
 #include <memory>
@@ -25,8 +28,8 @@ struct AdamWOptions {
 /// Owns the gradients too: one flat buffer that the leaves' .grad are views of. Not thread-safe.
 class AdamW {
  public:
-  /// `leaves` are shared with the model. kInvalidArgument: an option out of range, or no leaf
-  /// requires grad. kUnimplemented: a trained leaf that is not fp32 (masters for half precisions are not there yet).
+  /// `leaves` are shared with the model; those that require no gradient are left alone. kInvalidArgument: an option out of
+  /// range, no leaf that requires a gradient, or one that is neither fp32 nor of half precision.
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves);
 
   void ZeroGradients();
@@ -39,7 +42,8 @@ class AdamW {
   int64_t steps() const { return steps_; }
   const at::Tensor& gradients() const { return gradients_; }
 
-  /// "exp_avg", "exp_avg_sq": [flat size] fp32; what a checkpoint keeps besides steps().
+  /// "exp_avg", "exp_avg_sq" and, with half-precision weights, "master": [flat size] fp32; what a checkpoint keeps besides
+  /// steps().
   std::vector<std::pair<std::string, at::Tensor>> State() const;
   /// kInvalidArgument: a missing tensor or another shape.
   absl::Status Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps);
@@ -48,13 +52,15 @@ class AdamW {
   /// Leaves that share a weight decay.
   struct Group {
     double weight_decay;
-    std::vector<at::Tensor> values, gradients, exp_avg, exp_avg_sq, steps;
+    std::vector<at::Tensor> values, masters, gradients, exp_avg, exp_avg_sq, steps;  // masters: values where those are fp32
   };
+  void RoundMasters();
 
   explicit AdamW(const AdamWOptions& options) : options_(options) {}
 
   AdamWOptions options_;
   at::Tensor gradients_, exp_avg_, exp_avg_sq_;
+  at::Tensor masters_;  // undefined where every weight is fp32
   std::vector<Group> groups_;
   int64_t steps_ = 0;
 };

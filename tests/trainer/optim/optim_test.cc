@@ -32,9 +32,35 @@ TEST_CASE("AdamW follows the published update in fp64, with decay on matrices on
   CHECK_THAT(leaves[1].value[3].item<double>(), WithinAbs(norm, 1e-6));
 }
 
-TEST_CASE("Half-precision weights are refused by name, not trained wrongly", "[trainer][optim]") {
-  const std::vector<policy::Leaf> leaves{{"w", at::zeros({2}, at::kBFloat16).requires_grad_(true), true}};
-  CHECK(AdamW::Create({}, leaves).status().message() == "adamw: weight w is BFloat16; only fp32 weights can be trained");
+TEST_CASE("Steps that bf16 cannot tell apart add up in the fp32 master", "[trainer][optim]") {
+  std::vector<policy::Leaf> leaves{{"w", at::ones({2}, at::kBFloat16).requires_grad_(true), true}};
+  const auto adamw = AdamW::Create({.weight_decay = 0}, leaves).value();
+  for (int t = 0; t < 8; ++t) {
+    adamw->ZeroGradients();
+    leaves[0].value.mutable_grad().fill_(1);  // a constant gradient: each step is the learning rate
+    REQUIRE(adamw->Step(0.001).ok());
+    if (t == 0) CHECK(leaves[0].value[0].item<double>() == 1);  // the next smaller bf16 is 1 - 2^-8
+  }
+  CHECK(leaves[0].value[0].item<double>() == 1 - 0.0078125);  // 0.992
+}
+
+TEST_CASE("Masters are part of the state, and a restored one sets the weights", "[trainer][optim]") {
+  std::vector<policy::Leaf> leaves{{"w", at::ones({2}, at::kBFloat16).requires_grad_(true), true}};
+  const auto adamw = AdamW::Create({}, leaves).value();
+  std::vector<std::pair<std::string, at::Tensor>> state;
+  for (const auto& [name, tensor] : adamw->State()) state.emplace_back(name, tensor.clone());
+  REQUIRE(state.size() == 3);
+  REQUIRE(state[2].first == "master");
+  state[2].second.fill_(0.5);
+  REQUIRE(adamw->Restore(state, 4).ok());
+  CHECK(leaves[0].value[1].item<double>() == 0.5);
+  state.pop_back();
+  CHECK(adamw->Restore(state, 4).message() == "optimizer state master is missing");
+}
+
+TEST_CASE("Weights of a dtype that cannot be trained are refused by name", "[trainer][optim]") {
+  const std::vector<policy::Leaf> leaves{{"w", at::zeros({2}, at::kDouble).requires_grad_(true), true}};
+  CHECK(AdamW::Create({}, leaves).status().message() == "adamw: weight w is Double, allowed Float, BFloat16, Half");
 }
 
 TEST_CASE("The gradient norm spans all leaves", "[trainer][optim]") {

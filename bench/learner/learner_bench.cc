@@ -1,0 +1,378 @@
+// The learner on a GPU: right numbers first, then tokens per second, MFU and memory at the shapes of published models with
+// random weights. One JSON object a line.
+//
+//   learner_bench [device] [check] [full] [full_checkpointed] [score] [lora]     default: cuda, all
+//
+// FLOP per token: train 6 N + 12 L d s, forward 2 N + 4 L d s, with N the weights that are multiplied with (a table that is
+// only looked up is left out), d the width of all query heads and s the sequence length. Peak: bf16 without sparsity, 989e12.
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "cmake/torch_pch.h"
+#include "policy/model/device.h"
+#include "policy/model/lora.h"
+#include "policy/model/rows.h"
+#include "trainer/loop/scorer.h"
+#include "trainer/loop/sft_trainer.h"
+
+namespace hone {
+namespace {
+
+using policy::Decoder;
+using policy::ModelConfig;
+
+constexpr double kPeakFlops = 989e12;
+
+ModelConfig Shape(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  ModelConfig config;
+  config.vocab_size = vocab;
+  config.hidden_size = hidden;
+  config.intermediate_size = intermediate;
+  config.num_hidden_layers = layers;
+  config.num_attention_heads = heads;
+  config.num_key_value_heads = kv_heads;
+  config.head_dim = head_dim;
+  config.max_position_embeddings = 32768;
+  config.rope.theta = 1e6;
+  return config;
+}
+
+ModelConfig Qwen1_5B() {
+  ModelConfig config = Shape(151936, 1536, 8960, 28, 12, 2, 128);
+  config.family = "qwen2";
+  config.attention_bias = true;
+  return config;
+}
+
+ModelConfig Qwen8B() {
+  ModelConfig config = Shape(151936, 4096, 12288, 36, 32, 8, 128);
+  config.family = "qwen3";
+  config.query_key_norm = true;
+  config.tie_word_embeddings = false;
+  return config;
+}
+
+double Multiplied(const Decoder& decoder) {
+  const ModelConfig& c = decoder.config();
+  return static_cast<double>(decoder.parameters().count() - (c.tie_word_embeddings ? 0 : c.vocab_size * c.hidden_size));
+}
+
+double AttentionFlops(const ModelConfig& c, double per_layer, int64_t length) {
+  return per_layer * static_cast<double>(c.num_hidden_layers * c.num_attention_heads * c.head_dim) * static_cast<double>(length);
+}
+
+std::unique_ptr<Decoder> RandomDecoder(const ModelConfig& config, const at::Device& device, bool checkpoint) {
+  auto decoder = Decoder::Create(config, {device, at::kBFloat16, checkpoint}).value();
+  at::NoGradGuard no_grad;
+  for (const policy::NamedTensor& named : decoder->parameters().named()) {
+    at::Tensor tensor = named.tensor;
+    tensor.dim() == 1 ? tensor.fill_(named.name.find("norm") != std::string::npos ? 1.0 : 0.0) : tensor.normal_(0, 0.02);
+  }
+  return decoder;
+}
+
+// Every token is trained on, except each sequence's first.
+std::vector<trainer::TrainSequence> Sequences(int64_t count, int64_t length, int64_t vocab) {
+  std::vector<trainer::TrainSequence> out;
+  uint64_t state = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<int32_t> ids(length + 1);  // the last one is only predicted
+    for (int32_t& id : ids) {
+      state = state * 6364136223846793005ull + 1442695040888963407ull;
+      id = static_cast<int32_t>((state >> 33) % static_cast<uint64_t>(vocab));
+    }
+    out.push_back(trainer::PromptAndResponse({ids[0]}, {ids.begin() + 1, ids.end()}));
+  }
+  return out;
+}
+
+template <class Body>
+double MedianSeconds(const at::Device& device, int warm, int runs, const Body& body) {
+  std::vector<double> seconds;
+  for (int i = 0; i < warm + runs; ++i) {
+    policy::Synchronize(device);
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    policy::Synchronize(device);
+    if (i >= warm) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+void Print(const char* id, double tokens, double seconds, double flops_per_token, const at::Device& device) {
+  const policy::DeviceMemory memory = policy::MemoryOf(device);
+  std::printf("{\"bench\": \"%s\", \"tokens\": %.0f, \"seconds\": %.4f, \"tok_s\": %.0f, \"mfu\": %.4f, \"peak_gb\": %.2f, \"reserved_gb\": %.2f}\n",
+              id, tokens, seconds, tokens / seconds, tokens / seconds * flops_per_token / kPeakFlops, memory.peak_bytes / 1e9,
+              memory.reserved_peak_bytes / 1e9);
+  std::fflush(stdout);
+}
+
+// --- right numbers
+
+double RelativeError(const at::Tensor& got, const at::Tensor& want) {
+  const at::Tensor g = got.to(at::kCPU).to(at::kDouble), w = want.to(at::kCPU).to(at::kDouble);
+  return ((g - w).norm() / (w.norm() + 1e-30)).item<double>();
+}
+
+void PrintCheck(const std::string& name, double error, double limit) {
+  std::printf("{\"check\": \"%s\", \"relative_error\": %.3g, \"limit\": %.3g, \"ok\": %s}\n", name.c_str(), error, limit, error <= limit ? "true" : "false");
+  std::fflush(stdout);
+}
+
+// Each kernel against ATen's operators on the same bf16 numbers, in fp32 on the CPU.
+void CheckRows(const at::Device& device) {
+  const auto random = [&](at::IntArrayRef sizes, double scale = 1.0) { return (at::randn(sizes, at::kFloat) * scale).to(at::kBFloat16); };
+  const auto wide = [](const at::Tensor& t) { return t.to(at::kFloat); };
+  for (int64_t dim : {1536, 4096, 128, 8200}) {
+    const at::Tensor x = random({333, dim}), w = random({dim}), dy = random({333, dim});
+    const auto want = policy::rows::RmsNorm(wide(x), wide(w), 0, 1e-6);
+    const auto got = policy::rows::RmsNorm(x.to(device), w.to(device), 0, 1e-6);
+    PrintCheck("rms_norm " + std::to_string(dim), RelativeError(got.y, want.y), 6e-3);
+    const auto dwant = policy::rows::RmsNormBackward(wide(x), wide(w), want.inverse, wide(dy), 0, true);
+    const auto dgot = policy::rows::RmsNormBackward(x.to(device), w.to(device), got.inverse, dy.to(device), 0, true);
+    PrintCheck("rms_norm dx " + std::to_string(dim), RelativeError(dgot.dx, dwant.dx), 6e-3);
+    PrintCheck("rms_norm dw " + std::to_string(dim), RelativeError(dgot.dweight, dwant.dweight), 1e-4);
+  }
+  for (int64_t dim : {64, 128, 256}) {
+    const policy::AttentionShape shape{6, 2, dim, 1, 0};
+    const at::Tensor qkv = random({77, 10 * dim}), dy = random({77, 10 * dim}), wq = random({dim}), wk = random({dim});
+    const at::Tensor angles = at::rand({77, dim / 2}) * 6.28, cos = angles.cos(), sin = angles.sin();
+    for (bool normed : {false, true}) {
+      const auto norms = [&](auto&& move) {
+        return normed ? policy::rows::HeadNorms{move(wq), move(wk), 0, 1e-6} : policy::rows::HeadNorms{};
+      };
+      const auto there = [&](const at::Tensor& t) { return t.to(device); };
+      const std::string name = "norm_rotate " + std::to_string(dim) + (normed ? " normed" : "");
+      PrintCheck(name, RelativeError(policy::rows::NormRotate(there(qkv), norms(there), there(cos), there(sin), shape),
+                                     policy::rows::NormRotate(wide(qkv), norms(wide), cos, sin, shape)), 8e-3);
+      const auto got = policy::rows::NormRotateBackward(there(qkv), norms(there), there(cos), there(sin), there(dy), shape);
+      const auto want = policy::rows::NormRotateBackward(wide(qkv), norms(wide), cos, sin, wide(dy), shape);
+      PrintCheck(name + " dqkv", RelativeError(got.dqkv, want.dqkv), 8e-3);
+      if (normed) PrintCheck(name + " dnorms", RelativeError(at::cat({got.dquery_norm, got.dkey_norm}), at::cat({want.dquery_norm, want.dkey_norm})), 8e-3);
+    }
+  }
+  for (auto activation : {policy::GateActivation::kSilu, policy::GateActivation::kGeluTanh}) {
+    const at::Tensor x = random({55, 2 * 8960}), dy = random({55, 8960});
+    PrintCheck("gated", RelativeError(policy::rows::Gated(x.to(device), activation), policy::rows::Gated(wide(x), activation)), 6e-3);
+    const auto got = policy::rows::GatedBackward(x.to(device), dy.to(device), activation), want = policy::rows::GatedBackward(wide(x), wide(dy), activation);
+    PrintCheck("gated backward", RelativeError(got.dgate_up, want.dgate_up), 6e-3);
+    PrintCheck("gated again", RelativeError(got.y, want.y), 6e-3);
+  }
+  const at::Tensor logits = at::randn({65, 151936}) * 3, targets = at::randint(0, 151936, {65}, at::kLong), dl = at::randn({65}), de = at::randn({65});
+  const auto want = policy::rows::LogProbs(logits.to(at::kDouble), targets, 0.7);
+  const auto got = policy::rows::LogProbs(logits.to(device), targets.to(device), 0.7);
+  PrintCheck("log_probs", RelativeError(got.log_probs, want.log_probs), 1e-5);
+  PrintCheck("entropy", RelativeError(got.entropy, want.entropy), 1e-4);
+  PrintCheck("dlogits", RelativeError(policy::rows::LogProbsBackward(logits.to(device), targets.to(device), got, dl.to(device), de.to(device), 0.7, at::kBFloat16),
+                                      policy::rows::LogProbsBackward(logits.to(at::kDouble), targets, want, dl.to(at::kDouble), de.to(at::kDouble), 0.7, at::kDouble)), 6e-3);
+  const at::Tensor a = random({700, 96}), b = random({700, 72}), start = at::randn({96, 72});
+  at::Tensor sum = start.clone().to(device);
+  policy::rows::AddProduct(sum, a.to(device).t(), b.to(device));
+  PrintCheck("add_product", RelativeError(sum, start + at::mm(wide(a).t(), wide(b))), 1e-5);
+}
+
+struct Gradients {
+  double loss;
+  std::vector<std::pair<std::string, at::Tensor>> by_name;
+};
+
+Gradients GradientsOf(Decoder& decoder, const std::vector<trainer::TrainSequence>& sequences) {
+  trainer::SftOptions options;
+  options.learner.schedule.peak = 0;
+  options.learner.clip_norm = 0;
+  options.learner.micro_batch_tokens = 300;
+  auto sft = trainer::SftTrainer::Create(options, decoder).value();
+  const double loss = sft->Step(sequences).value().at("loss");
+  Gradients out{loss, {}};
+  for (const policy::Leaf& leaf : decoder.TrainedLeaves()) out.by_name.emplace_back(leaf.name, leaf.value.grad().to(at::kCPU).to(at::kFloat).clone());
+  return out;
+}
+
+void CheckModels(const at::Device& device) {
+  ModelConfig qwen2 = Shape(1000, 256, 512, 3, 4, 2, 64);
+  qwen2.attention_bias = true;
+  ModelConfig qwen3 = Shape(1000, 256, 512, 3, 4, 2, 64);
+  qwen3.query_key_norm = true;
+  qwen3.tie_word_embeddings = false;
+  ModelConfig gemma = Shape(1000, 256, 512, 3, 4, 1, 64);
+  gemma.query_key_norm = gemma.norm_adds_one = gemma.norm_after_blocks = true;
+  gemma.activation = policy::GateActivation::kGeluTanh;
+  gemma.embedding_scale = 16;
+  gemma.layer_is_local = {true, true, false};
+  gemma.sliding_window = 20;
+  for (auto& [name, config] : std::vector<std::pair<std::string, ModelConfig>>{{"qwen2", qwen2}, {"qwen3", qwen3}, {"gemma", gemma}}) {
+    config.initializer_range = 0.08;
+    auto plain = Decoder::Create(config).value();
+    plain->parameters().Initialize(3);
+    {
+      at::NoGradGuard no_grad;
+      at::Tensor flat = plain->parameters().flat();
+      flat.copy_(flat.to(at::kBFloat16));  // both start from the same numbers
+    }
+    std::vector<trainer::TrainSequence> sequences = Sequences(3, 120, 1000);
+    for (auto& more : Sequences(2, 37, 1000)) sequences.push_back(more);
+    for (bool with_lora : {false, true}) {
+      std::vector<std::unique_ptr<policy::Lora>> loras;
+      const auto wear = [&](Decoder& decoder) {
+        if (!with_lora) return;
+        for (const policy::Leaf& leaf : decoder.parameters().leaves()) {
+          at::Tensor value = leaf.value;
+          value.set_requires_grad(false);
+        }
+        const auto options = decoder.parameters().flat().options();
+        loras.push_back(policy::Lora::Create(config, {}, options, 5).value());
+        at::NoGradGuard no_grad;
+        for (const policy::NamedTensor& named : loras.back()->named()) {
+          at::Tensor tensor = named.tensor;
+          if (named.name.find("lora_B") != std::string::npos) tensor.copy_(at::linspace(-0.05, 0.05, tensor.numel()).view(tensor.sizes()).to(at::kBFloat16));
+          if (named.name.find("lora_A") != std::string::npos) tensor.copy_(tensor.to(at::kBFloat16).clone());
+        }
+        decoder.UseLora(loras.back().get());
+      };
+      wear(*plain);
+      const Gradients want = GradientsOf(*plain, sequences);
+      for (bool checkpoint : {false, true}) {
+        auto half = Decoder::Create(config, {device, at::kBFloat16, checkpoint}).value();
+        at::Tensor flat = half->parameters().flat();
+        flat.copy_(plain->parameters().flat());
+        wear(*half);
+        const std::string label = name + (with_lora ? " lora" : "") + (checkpoint ? " checkpointed" : "");
+        const Gradients got = GradientsOf(*half, sequences);
+        PrintCheck(label + " loss", std::abs(got.loss - want.loss) / want.loss, 2e-3);
+        double worst = 0;
+        std::string where;
+        for (size_t i = 0; i < want.by_name.size(); ++i) {
+          const double error = RelativeError(got.by_name[i].second, want.by_name[i].second);
+          if (error > worst) worst = error, where = want.by_name[i].first;
+        }
+        PrintCheck(label + " worst gradient (" + where + ")", worst, 5e-2);
+        at::NoGradGuard no_grad;
+        const auto a = trainer::ScoreSequences(*half, sequences, 1, 10000).value(), b = trainer::ScoreSequences(*half, sequences, 1, 130).value();
+        const auto c = trainer::ScoreSequences(*plain, sequences, 1, 10000).value();
+        double cut = 0, gap = 0, count = 0;
+        for (size_t i = 0; i < a.size(); ++i) {
+          for (size_t t = 0; t < a[i].size(); ++t) {
+            cut = std::max<double>(cut, std::abs(a[i][t] - b[i][t]));
+            gap += std::abs(a[i][t] - c[i][t]);
+            ++count;
+          }
+        }
+        PrintCheck(label + " largest log-prob change by micro-batching", cut, 0.05);
+        PrintCheck(label + " mean log-prob gap to fp32", gap / count, 0.02);
+      }
+    }
+  }
+}
+
+// --- speed
+
+void Full(const at::Device& device, bool checkpoint) {
+  const ModelConfig config = Qwen1_5B();
+  auto decoder = RandomDecoder(config, device, checkpoint);
+  std::map<int, double> seconds;
+  trainer::SftOptions options;
+  options.learner.micro_batch_tokens = 1 << 20;
+  options.learner.schedule.peak = 1e-5;
+  auto sft = trainer::SftTrainer::Create(options, *decoder).value();
+  const auto sequences = Sequences(4, 4096, config.vocab_size);
+  policy::ResetPeakMemory(device);
+  const double median = MedianSeconds(device, 2, 7, [&] { sft->Step(sequences).value(); });
+  Print(checkpoint ? "qwen1_5b full, checkpointed" : "qwen1_5b full", 4 * 4096, median,
+        6 * Multiplied(*decoder) + AttentionFlops(config, 12, 4096), device);
+}
+
+// Where a step's time goes: waits at the border of each phase, so that the sum is a little more than a step.
+void FullPhases(const at::Device& device) {
+  auto decoder = RandomDecoder(Qwen1_5B(), device, false);
+  auto last = std::chrono::steady_clock::now();
+  int phase = -1;
+  std::map<int, double> seconds;
+  const auto mark = [&](int next) {
+    policy::Synchronize(device);
+    const auto now = std::chrono::steady_clock::now();
+    if (phase >= 0) seconds[phase] += std::chrono::duration<double>(now - last).count();
+    last = now;
+    phase = next;
+  };
+  trainer::SftOptions options;
+  options.learner.micro_batch_tokens = 1 << 20;
+  options.learner.schedule.peak = 1e-5;
+  options.learner.on_phase = [&](trainer::StepPhase next) { mark(static_cast<int>(next)); };
+  auto sft = trainer::SftTrainer::Create(options, *decoder).value();
+  const auto sequences = Sequences(4, 4096, decoder->config().vocab_size);
+  sft->Step(sequences).value();
+  mark(-1);
+  seconds.clear();
+  for (int i = 0; i < 5; ++i) {
+    sft->Step(sequences).value();
+    mark(-1);
+  }
+  std::printf("{\"phases\": \"qwen1_5b full\", \"forward_s\": %.4f, \"backward_and_norm_s\": %.4f, \"optimizer_s\": %.4f}\n",
+              seconds[1] / 5, seconds[2] / 5, seconds[3] / 5);
+  std::fflush(stdout);
+}
+
+void Score(const at::Device& device) {
+  const ModelConfig config = Qwen8B();
+  auto decoder = RandomDecoder(config, device, false);
+  const auto sequences = Sequences(4, 4096, config.vocab_size);
+  policy::ResetPeakMemory(device);
+  const double median = MedianSeconds(device, 2, 7, [&] { trainer::ScoreSequences(*decoder, sequences, 1, 1 << 20).value(); });
+  Print("qwen8b score", 4 * 4096, median, 2 * Multiplied(*decoder) + AttentionFlops(config, 4, 4096), device);
+}
+
+void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
+  const ModelConfig config = Qwen8B();
+  auto decoder = RandomDecoder(config, device, false);
+  for (const policy::Leaf& leaf : decoder->parameters().leaves()) {
+    at::Tensor value = leaf.value;
+    value.set_requires_grad(false);
+  }
+  const auto lora = policy::Lora::Create(config, {}, decoder->parameters().flat().options(), 1).value();
+  decoder->UseLora(lora.get());
+  trainer::SftOptions options;
+  options.learner.micro_batch_tokens = sequences_per_micro_batch * 2050;
+  options.learner.schedule.peak = 1e-4;
+  auto sft = trainer::SftTrainer::Create(options, *decoder).value();
+  const auto sequences = Sequences(8, 2048, config.vocab_size);
+  policy::ResetPeakMemory(device);
+  const double median = MedianSeconds(device, 2, 5, [&] { sft->Step(sequences).value(); });
+  Print(("qwen8b lora, " + std::to_string(sequences_per_micro_batch) + " x 2048 a micro-batch").c_str(), 8 * 2048, median,
+        4 * Multiplied(*decoder) + AttentionFlops(config, 8, 2048), device);
+}
+
+}  // namespace
+}  // namespace hone
+
+int main(int argc, char** argv) {
+  const std::string device_name = argc > 1 ? argv[1] : "cuda";
+  const auto device = hone::policy::FindDevice(device_name);
+  if (!device.ok()) {
+    std::fprintf(stderr, "learner_bench: %s\n", std::string(device.status().message()).c_str());
+    return 2;
+  }
+  std::set<std::string> wanted(argv + std::min(argc, 2), argv + argc);
+  const auto run = [&](const char* name, auto&& body) {
+    if (!wanted.empty() && wanted.count(name) == 0) return;
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::printf("{\"failed\": \"%s\", \"why\": \"%.300s\"}\n", name, error.what());
+      std::fflush(stdout);
+    }
+  };
+  run("check", [&] { hone::CheckRows(*device); });
+  run("check", [&] { hone::CheckModels(*device); });
+  run("full", [&] { hone::Full(*device, false); });
+  run("phases", [&] { hone::FullPhases(*device); });
+  run("full_checkpointed", [&] { hone::Full(*device, true); });
+  run("score", [&] { hone::Score(*device); });
+  run("lora", [&] { hone::LoraSft(*device, 4); });
+  run("lora", [&] { hone::LoraSft(*device, 8); });
+  return 0;
+}

@@ -1,0 +1,461 @@
+#include "policy/model/cuda/row_kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+namespace hone::policy::cuda {
+namespace {
+
+using Bf16 = __nv_bfloat16;
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kPartialBlocks = 264;  // two per processor of an H200
+
+__device__ __forceinline__ float Round(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
+
+// Eight neighbouring numbers.
+struct Eight {
+  float v[8];
+};
+__device__ __forceinline__ Eight Load8(const Bf16* at) {
+  const uint4 raw = *reinterpret_cast<const uint4*>(at);
+  const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+  Eight out;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out.v[2 * i] = __uint_as_float(words[i] << 16);
+    out.v[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+  }
+  return out;
+}
+__device__ __forceinline__ void Store8(Bf16* at, const Eight& x) {
+  uint32_t words[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(x.v[2 * i], x.v[2 * i + 1]);
+    words[i] = *reinterpret_cast<const uint32_t*>(&pair);
+  }
+  *reinterpret_cast<uint4*>(at) = make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+__device__ __forceinline__ float WarpSum(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// Sum over the block, to every thread.
+__device__ float BlockSum(float x) {
+  __shared__ float scratch[32];
+  x = WarpSum(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+  for (int w = 0; w < blockDim.x / 32; ++w) sum += scratch[w];
+  return sum;
+}
+
+__device__ __forceinline__ float Scaled(float normed, float weight, float offset) {
+  return offset == 0 ? Round(normed) * weight : normed * (weight + offset);
+}
+
+// --- normalisation
+
+__global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, float eps, int64_t dim, Bf16* y, float* inverse) {
+  const Bf16* row = x + blockIdx.x * dim;
+  float squares = 0;
+  for (int64_t i = threadIdx.x * 8; i < dim; i += blockDim.x * 8) {
+    const Eight v = Load8(row + i);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) squares += v.v[k] * v.v[k];
+  }
+  const float scale = rsqrtf(BlockSum(squares) / static_cast<float>(dim) + eps);
+  if (threadIdx.x == 0) inverse[blockIdx.x] = scale;
+  for (int64_t i = threadIdx.x * 8; i < dim; i += blockDim.x * 8) {
+    Eight v = Load8(row + i);
+    const Eight w = Load8(weight + i);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) v.v[k] = Scaled(v.v[k] * scale, w.v[k], offset);
+    Store8(y + blockIdx.x * dim + i, v);
+  }
+}
+
+// dx = inverse * (g - x_hat * mean(g * x_hat)), g = dy * (weight + offset); dweight = sum over rows of dy * x_hat.
+__global__ void RmsNormBackwardKernel(const Bf16* x, const Bf16* weight, const float* inverse, const Bf16* dy, float offset,
+                                      int64_t rows, int64_t dim, Bf16* dx, float* partial) {
+  constexpr int kMaxSteps = 8;  // of kThreads * 8 numbers
+  Eight sums[kMaxSteps] = {};
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const Bf16 *xr = x + r * dim, *gr = dy + r * dim;
+    const float scale = inverse[r];
+    float dot = 0;
+    for (int64_t i = threadIdx.x * 8; i < dim; i += kThreads * 8) {
+      const Eight v = Load8(xr + i), g = Load8(gr + i), w = Load8(weight + i);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) dot += g.v[k] * (w.v[k] + offset) * v.v[k];
+    }
+    dot = BlockSum(dot) * scale / static_cast<float>(dim);
+#pragma unroll
+    for (int s = 0; s < kMaxSteps; ++s) {
+      const int64_t i = (s * kThreads + threadIdx.x) * 8;
+      if (i >= dim) break;
+      const Eight v = Load8(xr + i), g = Load8(gr + i), w = Load8(weight + i);
+      Eight out;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const float hat = v.v[k] * scale;
+        out.v[k] = scale * (g.v[k] * (w.v[k] + offset) - hat * dot);
+        sums[s].v[k] += g.v[k] * hat;
+      }
+      Store8(dx + r * dim + i, out);
+    }
+  }
+  if (partial == nullptr) return;
+#pragma unroll
+  for (int s = 0; s < kMaxSteps; ++s) {
+    const int64_t i = (s * kThreads + threadIdx.x) * 8;
+    if (i >= dim) break;
+    for (int k = 0; k < 8; ++k) partial[blockIdx.x * dim + i + k] = sums[s].v[k];
+  }
+}
+
+// --- heads: normalisation and rotation, a warp to a head
+
+constexpr int kPairs = 2;  // pairs of neighbours a lane holds in each half: head_dim up to 256
+
+struct HeadRow {
+  float low[kPairs][2], high[kPairs][2];
+};
+
+__device__ __forceinline__ float2 LoadPair(const Bf16* at) { return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(at)); }
+__device__ __forceinline__ void StorePair(Bf16* at, float a, float b) {
+  *reinterpret_cast<__nv_bfloat162*>(at) = __floats2bfloat162_rn(a, b);
+}
+
+template <class Body>
+__device__ __forceinline__ void ForPairs(int half, const Body& body) {
+#pragma unroll
+  for (int p = 0; p < kPairs; ++p) {
+    const int i = (p * 32 + threadIdx.x % 32) * 2;
+    if (i < half) body(p, i);
+  }
+}
+
+__device__ __forceinline__ HeadRow LoadHead(const Bf16* at, int half) {
+  HeadRow row = {};
+  ForPairs(half, [&](int p, int i) {
+    const float2 a = LoadPair(at + i), b = LoadPair(at + half + i);
+    row.low[p][0] = a.x, row.low[p][1] = a.y, row.high[p][0] = b.x, row.high[p][1] = b.y;
+  });
+  return row;
+}
+
+__device__ __forceinline__ void StoreHead(Bf16* at, int half, const HeadRow& row) {
+  ForPairs(half, [&](int p, int i) {
+    StorePair(at + i, row.low[p][0], row.low[p][1]);
+    StorePair(at + half + i, row.high[p][0], row.high[p][1]);
+  });
+}
+
+__device__ __forceinline__ float Inverse(const HeadRow& row, int half, float eps) {
+  float squares = 0;
+#pragma unroll
+  for (int p = 0; p < kPairs; ++p) {
+    for (int k = 0; k < 2; ++k) squares += row.low[p][k] * row.low[p][k] + row.high[p][k] * row.high[p][k];
+  }
+  return rsqrtf(WarpSum(squares) / static_cast<float>(2 * half) + eps);
+}
+
+// sign 1 rotates, -1 turns back. Products are rounded like bf16 operators round them.
+__device__ __forceinline__ void Rotate(HeadRow& row, const float* cos, const float* sin, int half, float sign) {
+  ForPairs(half, [&](int p, int i) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const float c = Round(cos[i + k]), s = sign * Round(sin[i + k]), a = row.low[p][k], b = row.high[p][k];
+      row.low[p][k] = Round(Round(a * c) - Round(b * s));
+      row.high[p][k] = Round(Round(b * c) + Round(a * s));
+    }
+  });
+}
+
+__global__ void NormRotateKernel(const Bf16* qkv, const Bf16* query_norm, const Bf16* key_norm, const float* cos,
+                                 const float* sin, RotateShape s, Bf16* y) {
+  const int all = static_cast<int>(s.heads + 2 * s.kv_heads), half = static_cast<int>(s.head_dim / 2);
+  const int64_t row = blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / 32;
+  if (row >= s.tokens * all) return;
+  const int64_t token = row / all;
+  const int head = static_cast<int>(row % all);
+  HeadRow v = LoadHead(qkv + row * s.head_dim, half);
+  if (head < s.heads + s.kv_heads) {
+    const Bf16* norm = head < s.heads ? query_norm : key_norm;
+    if (norm != nullptr) {
+      const float scale = Inverse(v, half, s.eps);
+      ForPairs(half, [&](int p, int i) {
+        const float2 a = LoadPair(norm + i), b = LoadPair(norm + half + i);
+        v.low[p][0] = Round(Scaled(v.low[p][0] * scale, a.x, s.offset));
+        v.low[p][1] = Round(Scaled(v.low[p][1] * scale, a.y, s.offset));
+        v.high[p][0] = Round(Scaled(v.high[p][0] * scale, b.x, s.offset));
+        v.high[p][1] = Round(Scaled(v.high[p][1] * scale, b.y, s.offset));
+      });
+    }
+    Rotate(v, cos + token * half, sin + token * half, half, 1);
+  }
+  StoreHead(y + row * s.head_dim, half, v);
+}
+
+__global__ void NormRotateBackwardKernel(const Bf16* qkv, const Bf16* query_norm, const Bf16* key_norm, const float* cos,
+                                         const float* sin, const Bf16* dy, RotateShape s, Bf16* dqkv, float* partial) {
+  __shared__ float shared[kWarps][256];
+  const int all = static_cast<int>(s.heads + 2 * s.kv_heads), half = static_cast<int>(s.head_dim / 2);
+  const int warp = threadIdx.x / 32;
+  HeadRow sums[2] = {};  // of the query's and the key's norm
+  for (int64_t row = blockIdx.x * static_cast<int64_t>(kWarps) + warp; row < s.tokens * all; row += gridDim.x * static_cast<int64_t>(kWarps)) {
+    const int64_t token = row / all;
+    const int head = static_cast<int>(row % all);
+    HeadRow g = LoadHead(dy + row * s.head_dim, half);
+    if (head < s.heads + s.kv_heads) {
+      Rotate(g, cos + token * half, sin + token * half, half, -1);
+      const int kind = head < s.heads ? 0 : 1;
+      const Bf16* norm = kind == 0 ? query_norm : key_norm;
+      if (norm != nullptr) {
+        const HeadRow x = LoadHead(qkv + row * s.head_dim, half);
+        const float scale = Inverse(x, half, s.eps);
+        float dot = 0;
+        HeadRow scaled = {};
+        ForPairs(half, [&](int p, int i) {
+          const float2 a = LoadPair(norm + i), b = LoadPair(norm + half + i);
+          const float wl[2] = {a.x + s.offset, a.y + s.offset}, wh[2] = {b.x + s.offset, b.y + s.offset};
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            scaled.low[p][k] = g.low[p][k] * wl[k];
+            scaled.high[p][k] = g.high[p][k] * wh[k];
+            dot += scaled.low[p][k] * x.low[p][k] + scaled.high[p][k] * x.high[p][k];
+            sums[kind].low[p][k] += g.low[p][k] * x.low[p][k] * scale;
+            sums[kind].high[p][k] += g.high[p][k] * x.high[p][k] * scale;
+          }
+        });
+        dot = WarpSum(dot) * scale * scale / static_cast<float>(2 * half);
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+          for (int k = 0; k < 2; ++k) {
+            g.low[p][k] = scale * (scaled.low[p][k] - x.low[p][k] * dot);
+            g.high[p][k] = scale * (scaled.high[p][k] - x.high[p][k] * dot);
+          }
+        }
+      }
+    }
+    StoreHead(dqkv + row * s.head_dim, half, g);
+  }
+  if (partial == nullptr) return;
+  for (int kind = 0; kind < 2; ++kind) {
+    ForPairs(half, [&](int p, int i) {
+      for (int k = 0; k < 2; ++k) {
+        shared[warp][i + k] = sums[kind].low[p][k];
+        shared[warp][half + i + k] = sums[kind].high[p][k];
+      }
+    });
+    __syncthreads();
+    for (int i = threadIdx.x; i < s.head_dim; i += kThreads) {
+      float sum = 0;
+      for (int w = 0; w < kWarps; ++w) sum += shared[w][i];
+      partial[(blockIdx.x * 2 + kind) * s.head_dim + i] = sum;
+    }
+    __syncthreads();
+  }
+}
+
+// --- gated activation
+
+// The activation and its slope.
+__device__ __forceinline__ float2 Activate(float x, bool gelu) {
+  if (gelu) {
+    constexpr float kScale = 0.7978845608028654f, kCubic = 0.044715f;
+    const float t = tanhf(kScale * (x + kCubic * x * x * x));
+    return {0.5f * x * (1 + t), 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * kScale * (1 + 3 * kCubic * x * x)};
+  }
+  const float sigmoid = 1.0f / (1.0f + __expf(-x));
+  return {x * sigmoid, sigmoid * (1 + x * (1 - sigmoid))};
+}
+
+__global__ void GatedKernel(const Bf16* gate_up, bool gelu, int64_t width, int64_t count, Bf16* y) {
+  const int64_t at = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
+  if (at >= count) return;
+  const int64_t row = at / width, column = at % width;
+  const Eight gate = Load8(gate_up + row * 2 * width + column), up = Load8(gate_up + row * 2 * width + width + column);
+  Eight out;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) out.v[k] = Round(Activate(gate.v[k], gelu).x) * up.v[k];
+  Store8(y + at, out);
+}
+
+__global__ void GatedBackwardKernel(const Bf16* gate_up, const Bf16* dy, bool gelu, int64_t width, int64_t count, Bf16* dgate_up, Bf16* y) {
+  const int64_t at = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
+  if (at >= count) return;
+  const int64_t row = at / width, column = at % width, gate_at = row * 2 * width + column;
+  const Eight gate = Load8(gate_up + gate_at), up = Load8(gate_up + gate_at + width), g = Load8(dy + at);
+  Eight dgate, dup, out;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const float2 a = Activate(gate.v[k], gelu);
+    const float activated = Round(a.x);
+    dgate.v[k] = g.v[k] * up.v[k] * a.y;
+    dup.v[k] = g.v[k] * activated;
+    out.v[k] = activated * up.v[k];
+  }
+  Store8(dgate_up + gate_at, dgate);
+  Store8(dgate_up + gate_at + width, dup);
+  if (y != nullptr) Store8(y + at, out);
+}
+
+// --- log-probabilities
+
+constexpr int kVocabThreads = 1024;
+
+// max, sum exp(z - max), sum exp(z - max) (z - max)
+struct Softmax {
+  float max = -INFINITY, sum = 0, weighted = 0;
+  __device__ __forceinline__ void Join(const Softmax& o) {
+    const float top = fmaxf(max, o.max);
+    if (top == -INFINITY) return;
+    const float a = max == -INFINITY ? 0 : max - top, b = o.max == -INFINITY ? 0 : o.max - top;
+    const float ea = max == -INFINITY ? 0 : __expf(a), eb = o.max == -INFINITY ? 0 : __expf(b);
+    weighted = ea * (weighted + sum * a) + eb * (o.weighted + o.sum * b);
+    sum = ea * sum + eb * o.sum;
+    max = top;
+  }
+};
+
+__global__ void LogProbKernel(const float* logits, const int64_t* targets, float inverse_temperature, int64_t vocab,
+                              float* log_probs, float* entropy, float* log_sums) {
+  __shared__ Softmax warps[kVocabThreads / 32];
+  const float* row = logits + blockIdx.x * vocab;
+  Softmax own;
+  for (int64_t i = threadIdx.x; i < vocab; i += kVocabThreads) {
+    const float z = row[i] * inverse_temperature;
+    if (z > own.max) {
+      Softmax raised;
+      raised.max = z;
+      raised.sum = 1;
+      raised.Join(own);
+      own = raised;
+    } else {
+      const float d = z - own.max, e = __expf(d);
+      own.sum += e;
+      own.weighted += e * d;
+    }
+  }
+  const auto reduce = [&] {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      Softmax other;
+      other.max = __shfl_xor_sync(0xffffffffu, own.max, step);
+      other.sum = __shfl_xor_sync(0xffffffffu, own.sum, step);
+      other.weighted = __shfl_xor_sync(0xffffffffu, own.weighted, step);
+      own.Join(other);
+    }
+  };
+  reduce();
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = own;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  own = warps[threadIdx.x];
+  reduce();
+  if (threadIdx.x != 0) return;
+  const float log_sum = own.max + logf(own.sum);
+  log_sums[blockIdx.x] = log_sum;
+  log_probs[blockIdx.x] = row[targets[blockIdx.x]] * inverse_temperature - log_sum;
+  entropy[blockIdx.x] = logf(own.sum) - own.weighted / own.sum;
+}
+
+__global__ void LogProbBackwardKernel(const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
+                                      const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t vocab,
+                                      Bf16* dlogits) {
+  const int64_t blocks = (vocab + kThreads - 1) / kThreads, row = blockIdx.x / blocks;
+  const int64_t i = blockIdx.x % blocks * kThreads + threadIdx.x;
+  if (i >= vocab) return;
+  const float log_p = logits[row * vocab + i] * inverse_temperature - log_sums[row], p = __expf(log_p);
+  const float hit = i == targets[row] ? 1 : 0;
+  const float d = dlog_probs[row] * (hit - p) - dentropy[row] * p * (log_p + entropy[row]);
+  dlogits[row * vocab + i] = __float2bfloat16_rn(d * inverse_temperature);
+}
+
+const Bf16* In(const void* p) { return static_cast<const Bf16*>(p); }
+Bf16* Out(void* p) { return static_cast<Bf16*>(p); }
+cudaStream_t On(void* stream) { return static_cast<cudaStream_t>(stream); }
+unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>((work + per_block - 1) / per_block); }
+unsigned PartialBlocks(int64_t work) { return static_cast<unsigned>(work < kPartialBlocks ? work : kPartialBlocks); }
+
+}  // namespace
+
+int RmsNorm(const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y, float* inverse,
+            void* stream) {
+  if (rows == 0) return cudaSuccess;
+  const int threads = dim >= 2048 ? 256 : dim >= 1024 ? 128 : 32;
+  RmsNormKernel<<<static_cast<unsigned>(rows), threads, 0, On(stream)>>>(In(x), In(weight), offset, eps, dim, Out(y), inverse);
+  return cudaGetLastError();
+}
+
+int64_t RmsNormPartials(int64_t rows) { return PartialBlocks(rows); }
+
+int RmsNormBackward(const void* x, const void* weight, const float* inverse, const void* dy, float offset, int64_t rows,
+                    int64_t dim, void* dx, float* dweight_partial, void* stream) {
+  if (rows == 0) return cudaSuccess;
+  RmsNormBackwardKernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In(x), In(weight), inverse, In(dy), offset, rows,
+                                                                          dim, Out(dx), dweight_partial);
+  return cudaGetLastError();
+}
+
+int NormRotate(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
+               const RotateShape& s, void* y, void* stream) {
+  if (s.tokens == 0) return cudaSuccess;
+  NormRotateKernel<<<Blocks(s.tokens * (s.heads + 2 * s.kv_heads), kWarps), kThreads, 0, On(stream)>>>(
+      In(qkv), In(query_norm), In(key_norm), cos, sin, s, Out(y));
+  return cudaGetLastError();
+}
+
+int64_t NormRotatePartials(int64_t tokens) { return PartialBlocks(tokens) * 4; }
+
+int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
+                       const void* dy, const RotateShape& s, void* dqkv, float* dnorm_partial, void* stream) {
+  if (s.tokens == 0) return cudaSuccess;
+  NormRotateBackwardKernel<<<static_cast<unsigned>(NormRotatePartials(s.tokens)), kThreads, 0, On(stream)>>>(
+      In(qkv), In(query_norm), In(key_norm), cos, sin, In(dy), s, Out(dqkv), dnorm_partial);
+  return cudaGetLastError();
+}
+
+int Gated(const void* gate_up, bool gelu, int64_t rows, int64_t width, void* y, void* stream) {
+  if (rows == 0) return cudaSuccess;
+  GatedKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In(gate_up), gelu, width, rows * width, Out(y));
+  return cudaGetLastError();
+}
+
+int GatedBackward(const void* gate_up, const void* dy, bool gelu, int64_t rows, int64_t width, void* dgate_up, void* y,
+                  void* stream) {
+  if (rows == 0) return cudaSuccess;
+  GatedBackwardKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In(gate_up), In(dy), gelu, width,
+                                                                                       rows * width, Out(dgate_up), Out(y));
+  return cudaGetLastError();
+}
+
+int LogProbRows(const float* logits, const int64_t* targets, float inverse_temperature, int64_t rows, int64_t vocab,
+                float* log_probs, float* entropy, float* log_sums, void* stream) {
+  if (rows == 0) return cudaSuccess;
+  LogProbKernel<<<static_cast<unsigned>(rows), kVocabThreads, 0, On(stream)>>>(logits, targets, inverse_temperature, vocab,
+                                                                               log_probs, entropy, log_sums);
+  return cudaGetLastError();
+}
+
+int LogProbRowsBackward(const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
+                        const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t rows,
+                        int64_t vocab, void* dlogits, void* stream) {
+  if (rows == 0) return cudaSuccess;
+  LogProbBackwardKernel<<<static_cast<unsigned>(rows) * Blocks(vocab, kThreads), kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy,
+                                                           inverse_temperature, vocab, Out(dlogits));
+  return cudaGetLastError();
+}
+
+const char* ErrorText(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
+
+}  // namespace hone::policy::cuda

@@ -1,0 +1,82 @@
+#include "policy/model/device.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "policy/model/torch_status.h"
+
+namespace hone::policy {
+namespace {
+
+// libtorch_cuda.so beside the libtorch_cpu.so that this process runs on. Nothing may ask torch whether it has CUDA before
+// that: the answer is kept for ever.
+absl::Status LoadCuda() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr) {
+    return absl::FailedPreconditionError("libtorch_cpu.so is not where the loader says");
+  }
+  const std::string path = (std::filesystem::path(info.dli_fname).parent_path() / "libtorch_cuda.so").string();
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("no CUDA in this torch: ", dlerror()));
+  }
+  return absl::OkStatus();
+}
+
+c10::DeviceAllocator* AllocatorOf(const at::Device& device) {
+  return device.is_cpu() ? nullptr : c10::getDeviceAllocator(device.type());
+}
+
+}  // namespace
+
+absl::StatusOr<at::Device> FindDevice(const std::string& name) {
+  if (name == "cpu") return at::Device(at::kCPU);
+  int index = 0;
+  const bool numbered = name.rfind("cuda:", 0) == 0;
+  if (!(name == "cuda" || (numbered && absl::SimpleAtoi(name.substr(5), &index) && index >= 0 && index < 128))) {
+    return absl::InvalidArgumentError(absl::StrCat("device \"", name, "\", allowed cpu, cuda or cuda:<n>"));
+  }
+  HONE_RETURN_IF_ERROR(LoadCuda());
+  HONE_ASSIGN_OR_RETURN(const int count, CatchTorch("cuda", [&] {
+    return static_cast<int>(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount());
+  }));
+  if (index >= count) return absl::FailedPreconditionError(absl::StrCat("device ", name, ": the driver shows ", count, " devices"));
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+  HONE_RETURN_IF_ERROR(CatchTorch("cuda", [&] {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    UseDevice(device);
+    return true;
+  }).status());
+  return device;
+}
+
+void UseDevice(const at::Device& device) {
+  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->setDevice(device);
+}
+
+void Synchronize(const at::Device& device) {
+  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
+}
+
+void* CurrentStream(const at::Device& device) {
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+}
+
+DeviceMemory MemoryOf(const at::Device& device) {
+  c10::DeviceAllocator* allocator = AllocatorOf(device);
+  if (allocator == nullptr) return {};
+  const auto stats = allocator->getDeviceStats(device.index());
+  constexpr size_t kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return {stats.allocated_bytes[kAll].current, stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
+}
+
+void ResetPeakMemory(const at::Device& device) {
+  if (c10::DeviceAllocator* allocator = AllocatorOf(device); allocator != nullptr) allocator->resetPeakStats(device.index());
+}
+
+}  // namespace hone::policy
