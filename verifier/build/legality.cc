@@ -43,9 +43,37 @@ bool Allowed(const std::string& symbol) {
                           "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"});
 }
 
+/// Whether a token lies in a function that only the device runs.
+bool InDeviceCode(const CudaSource& source, size_t token) {
+  for (const Definition& definition : source.definitions()) {
+    if (definition.kind != Definition::Kind::kFunction || definition.host) continue;
+    if ((definition.device || definition.global) && token > definition.body_begin && token < definition.body_end) return true;
+  }
+  return false;
+}
+
+bool IsLibraryHeader(absl::string_view header) {
+  for (absl::string_view library : {"cublas", "cudnn", "cufft", "cusparse", "cusolver", "cutensor", "cutlass", "cute/",
+                                    "thrust/", "nccl", "npp", "mublas", "mudnn"}) {
+    if (absl::StartsWith(header, library)) return true;
+  }
+  return false;
+}
+
+/// What nvcc's own code and the C++ library under a candidate's host code ask for.
+bool AllowedOfNvcc(const std::string& symbol) {
+  for (absl::string_view prefix : {"__cuda", "_ZSt", "_ZNSt", "_ZNKSt", "_ZTVSt", "_ZTVN10__cxxabiv1", "__cxa_"}) {
+    if (absl::StartsWith(symbol, prefix)) return true;
+  }
+  return IsOneOf(symbol, {"atexit", "__dso_handle", "__gxx_personality_v0", "_Unwind_Resume", "__stack_chk_fail", "printf",
+                          "fprintf", "puts", "putchar", "fputs", "fputc", "fwrite", "fflush", "stderr", "stdout", "exit",
+                          "abort", "__assert_fail", "_ZTIi", "_ZdlPvm", "__isnan", "__isinf", "__isnanf", "__isinff",
+                          "__finite", "__finitef", "__signbit", "__signbitf"});
+}
+
 }  // namespace
 
-std::vector<RuleHit> CheckSource(const CudaSource& source) {
+std::vector<RuleHit> CheckSource(const CudaSource& source, Assembly assembly) {
   std::vector<RuleHit> hits;
   const auto hit = [&](absl::string_view rule, size_t token) {
     for (const RuleHit& known : hits) {
@@ -54,10 +82,21 @@ std::vector<RuleHit> CheckSource(const CudaSource& source) {
     hits.push_back({std::string(rule), true,
                     absl::StrCat("line ", source.tokens()[token].line, ": ", std::string(source.Text(token)))});
   };
+  for (const Directive& directive : source.directives()) {
+    if (directive.name != "include") continue;
+    const std::string line = source.text().substr(directive.begin, directive.end - directive.begin);
+    const size_t open = line.find_first_of("<\"");
+    const absl::string_view header = open == std::string::npos ? "" : absl::string_view(line).substr(open + 1);
+    if (!IsLibraryHeader(header)) continue;
+    hits.push_back({"library_header", true, absl::StrCat("line ", directive.line, ": ", line)});
+    break;
+  }
   for (size_t i = 0; i < source.tokens().size(); ++i) {
     if (source.tokens()[i].kind != TokenKind::kIdentifier) continue;
     const absl::string_view name = source.Text(i);
-    if (IsOneOf(name, {"asm", "__asm", "__asm__"})) hit("inline_assembly", i);
+    if (IsOneOf(name, {"asm", "__asm", "__asm__"}) && (assembly == Assembly::kNowhere || !InDeviceCode(source, i))) {
+      hit("inline_assembly", i);
+    }
     if ((absl::StartsWith(name, "hone_") || absl::StartsWith(name, "Hone") || absl::StartsWith(name, "HONE_")) &&
         name != "hone_workspace" && name != "HONE_EMULATED") {
       hit("reserved_name", i);
@@ -67,6 +106,14 @@ std::vector<RuleHit> CheckSource(const CudaSource& source) {
         (IsOneOf(name, {"section", "alias"}) && source.Is(i + 1, "("))) {
       hit("attribute", i);
     }
+  }
+  return hits;
+}
+
+std::vector<RuleHit> CheckNvccObject(const ElfSummary& object) {
+  std::vector<RuleHit> hits;
+  for (const std::string& symbol : object.undefined) {
+    if (!Allowed(symbol) && !AllowedOfNvcc(symbol)) hits.push_back({"foreign_symbol", true, symbol});
   }
   return hits;
 }

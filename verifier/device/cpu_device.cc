@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "verifier/device/cuda/driver.h"
 #include "verifier/device/device.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -86,7 +87,7 @@ void Close(void* device) { delete static_cast<CpuDevice*>(device); }
 
 int Properties(void* device, DeviceProperties* properties) {
   *properties = {};
-  std::snprintf(properties->name, sizeof properties->name, "cpu");
+  properties->name = "cpu";
   properties->cache_bytes = LevelTwoBytes(static_cast<CpuDevice*>(device)->core);
   properties->clock_mhz = std::atof(CpuInfo("cpu MHz").c_str());
   properties->emulated = true;
@@ -96,38 +97,7 @@ int Properties(void* device, DeviceProperties* properties) {
 const char* ErrorName(int code) { return strerror(code); }
 
 /// Codes of the CUDA runtime, which the emulation returns too.
-const char* LaunchErrorName(int code) {
-  switch (code) {
-    case 1:
-      return "cudaErrorInvalidValue";
-    case 2:
-      return "cudaErrorMemoryAllocation";
-    case 9:
-      return "cudaErrorInvalidConfiguration";
-    case 13:
-      return "cudaErrorInvalidSymbol";
-    case 17:
-      return "cudaErrorInvalidDevicePointer";
-    case 21:
-      return "cudaErrorInvalidMemcpyDirection";
-    case 98:
-      return "cudaErrorInvalidDeviceFunction";
-    case 101:
-      return "cudaErrorInvalidDevice";
-    case 400:
-      return "cudaErrorInvalidResourceHandle";
-    case 700:
-      return "cudaErrorIllegalAddress";
-    case 701:
-      return "cudaErrorLaunchOutOfResources";
-    case 719:
-      return "cudaErrorLaunchFailure";
-    case 801:
-      return "cudaErrorNotSupported";
-    default:
-      return "cudaErrorUnknown";
-  }
-}
+const char* LaunchErrorName(int code) { return GpuErrorName(kCudaDialect, code); }
 
 int Allocate(void*, uint64_t bytes, DeviceBuffer* buffer) {
   const int fd = memfd_create("hone", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -165,8 +135,13 @@ int ExportFd(void*, const DeviceBuffer* buffer, Access access, int* fd) {
   return *fd < 0 ? errno : 0;
 }
 
-int Copy(void*, void* to, const void* from, uint64_t bytes) {
+int CopyBytes(void*, void* to, const void* from, uint64_t bytes) {
   std::memcpy(to, from, bytes);
+  return 0;
+}
+
+int CopyAll(void*, const Copy* copies, int count) {
+  for (int i = 0; i < count; ++i) std::memcpy(copies[i].to, copies[i].from, copies[i].bytes);
   return 0;
 }
 
@@ -188,17 +163,24 @@ uint64_t CountChangedWords(const uint16_t* words, uint64_t count, uint16_t patte
   return changed;
 }
 
-/// `data` may be odd: a one-byte tensor's neighbour. Bytes at even addresses hold the low half of the pattern.
-int CountChanged(void*, const void* data, uint64_t bytes, uint16_t pattern, uint64_t* changed) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  *changed = 0;
+/// A span may begin at an odd address: a one-byte tensor's neighbour. Bytes at even ones hold the low half of the pattern.
+uint64_t ChangedIn(const Span& span, uint16_t pattern) {
+  const auto* at = static_cast<const unsigned char*>(span.data);
+  uint64_t bytes = span.bytes;
+  uint64_t changed = 0;
   if (bytes > 0 && reinterpret_cast<uintptr_t>(at) % 2 != 0) {
-    *changed += *at != static_cast<unsigned char>(pattern >> 8);
+    changed += *at != static_cast<unsigned char>(pattern >> 8);
     ++at;
     --bytes;
   }
-  *changed += CountChangedWords(reinterpret_cast<const uint16_t*>(at), bytes / 2, pattern);
-  if (bytes % 2 != 0) *changed += at[bytes - 1] != static_cast<unsigned char>(pattern);
+  changed += CountChangedWords(reinterpret_cast<const uint16_t*>(at), bytes / 2, pattern);
+  if (bytes % 2 != 0) changed += at[bytes - 1] != static_cast<unsigned char>(pattern);
+  return changed;
+}
+
+int CountChanged(void*, const Span* spans, int count, uint16_t pattern, uint64_t* changed) {
+  *changed = 0;
+  for (int i = 0; i < count; ++i) *changed += ChangedIn(spans[i], pattern);
   return 0;
 }
 
@@ -286,8 +268,7 @@ uint64_t CompareExactly(const Comparison& c) {
   return differing;
 }
 
-int Compare(void*, const Comparison* comparison, uint64_t* differing) {
-  const Comparison& c = *comparison;
+int CompareOne(const Comparison& c, uint64_t* differing) {
   switch (static_cast<DType>(c.dtype)) {
     case DType::kFloat32:
       *differing = CompareFloat(static_cast<const float*>(c.got), static_cast<const float*>(c.want), c.count, c.atol,
@@ -317,6 +298,13 @@ int Compare(void*, const Comparison* comparison, uint64_t* differing) {
   return EINVAL;
 }
 
+int Compare(void*, const Comparison* comparisons, int count, uint64_t* differing) {
+  for (int i = 0; i < count; ++i) {
+    if (const int error = CompareOne(comparisons[i], &differing[i]); error != 0) return error;
+  }
+  return 0;
+}
+
 int Evict(void* device) {
   constexpr size_t kLine = 64;
   auto* cpu = static_cast<CpuDevice*>(device);
@@ -344,13 +332,17 @@ constexpr DeviceTable kTable = {
     .allocate = Allocate,
     .release = Release,
     .export_fd = ExportFd,
-    .copy_in = Copy,
-    .copy_out = Copy,
+    .copy_in = CopyBytes,
+    .copy_out = CopyBytes,
+    .copy = CopyAll,
     .poison = Poison,
     .count_changed = CountChanged,
     .compare = Compare,
     .evict = Evict,
     .clock_ns = ClockNs,
+    .clock_is_wall = false,
+    .measure_clock = nullptr,
+    .probe = nullptr,
 };
 
 }  // namespace

@@ -6,18 +6,29 @@
 //   judge   allocates buffers that can be exported, fills, poisons, compares, and reads the clock
 //   runner  imports the buffers it is handed and waits for the device
 //
-// Functions return 0 or an error code of the backend; `error_name` says what it means. A device belongs to one thread.
+// Every function has finished its work on the device when it returns. It returns 0 or an error code of the backend; `error_name` says what it means. A device belongs to one thread.
 
 #include <cstdint>
+#include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace hone::verifier {
 
 struct DeviceProperties {
-  char name[128];
-  int64_t cache_bytes;   // the cache that a timed round must not fit into: last level of a GPU, per-core L2 of a CPU
-  double clock_mhz;      // now; 0: unknown
-  bool emulated;         // its times say nothing about a GPU
+  std::string name;
+  int64_t cache_bytes = 0;   // the cache that a timed round must find cold: last level of a GPU, per-core L2 of a CPU
+  double clock_mhz = 0;      // of a CPU now, of a GPU at most; 0: unknown
+  bool emulated = false;     // its times say nothing about a GPU
+  int64_t memory_bytes = 0;  // of the device itself; 0: the host's
+  uint64_t map_unit = 4096;  // sizes of buffers that a runner maps are multiples of it
+  bool maps_parts = true;    // a runner can map parts of a buffer; else only the whole
+  std::string architecture;  // as its compiler calls it: "sm_90"; empty: the host's
+
+  // How a child process finds the device and nothing else.
+  std::string unique_id;              // "GPU-..."; empty: there is nothing to choose
+  std::string driver_library;         // absolute path
+  std::vector<std::string> nodes;     // "/dev/nvidia0", ...
 };
 
 /// What a runner may do with a buffer.
@@ -42,6 +53,18 @@ struct Comparison {
   uint16_t poison = 0;    // an element that still holds it was not written, and differs
 };
 
+/// Device memory to device memory.
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  uint64_t bytes = 0;
+};
+
+struct Span {
+  const void* data = nullptr;
+  uint64_t bytes = 0;
+};
+
 struct DeviceTable {
   const char* backend;  // "cpu", "cuda", "musa"
 
@@ -60,21 +83,32 @@ struct DeviceTable {
   int (*export_fd)(void* device, const DeviceBuffer* buffer, Access access, int* fd);
   int (*copy_in)(void* device, void* to, const void* from, uint64_t bytes);    // to the device
   int (*copy_out)(void* device, void* to, const void* from, uint64_t bytes);   // to the host
+  int (*copy)(void* device, const Copy* copies, int count);                    // within the device
   /// Repeats `pattern` over the bytes, which begin at an even address.
   int (*poison)(void* device, void* to, uint64_t bytes, uint16_t pattern);
-  /// Counts bytes that no longer hold the pattern.
-  int (*count_changed)(void* device, const void* data, uint64_t bytes, uint16_t pattern, uint64_t* changed);
-  /// Counts the elements that differ.
-  int (*compare)(void* device, const Comparison* comparison, uint64_t* differing);
+  /// Counts bytes that no longer hold the pattern, over all spans.
+  int (*count_changed)(void* device, const Span* spans, int count, uint16_t pattern, uint64_t* changed);
+  /// Counts the elements that differ in each of `count` comparisons.
+  int (*compare)(void* device, const Comparison* comparisons, int count, uint64_t* differing);
   /// Pushes everything else out of the cache that the calling core shares with runners bound to it. Null where a round's
   /// sets have to be more than the cache holds instead.
   int (*evict)(void* device);
   /// The clock of timed rounds, in ns: on the CPU the processor time that the kernel accounts to process `runner`, on a
   /// GPU monotonic time. Read before a round's message is sent and after its answer. -1: the process is gone.
   int64_t (*clock_ns)(void* device, pid_t runner);
+  bool clock_is_wall;  // it runs on while the runner waits
+  /// The clock that kernels run at now, measured by one. Null where nothing throttles.
+  int (*measure_clock)(void* device, double* mhz);
+  /// Whether the device still computes rightly, for after a candidate that faulted or was killed. Null: no need.
+  int (*probe)(void* device);
 };
 
 /// The host's cores with CUDA emulated on them; buffers are sealed memory files.
 const DeviceTable& CpuDeviceTable();
+
+/// NVIDIA GPUs through the driver, opened at run time. Buffers are physical allocations that cross processes as
+/// descriptors; kernels of the judge are compiled at its start, and where no run-time compiler is found the host compares.
+/// Whoever imports a buffer of a GPU for reading could still map it for writing: what was handed out is never believed.
+const DeviceTable& CudaDeviceTable();
 
 }  // namespace hone::verifier

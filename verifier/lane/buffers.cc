@@ -21,13 +21,21 @@ int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit 
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const std::string& name) {
   const size_t colon = name.find(':');
-  int index = 0;
-  if (name.substr(0, colon) != "cpu" ||
-      (colon != std::string::npos && (!absl::SimpleAtoi(name.substr(colon + 1), &index) || index < 0))) {
-    return absl::InvalidArgumentError(absl::StrCat("no device '", name, "'; this build has cpu:N"));
+  const std::string backend = name.substr(0, colon);
+  const DeviceTable* table = nullptr;
+  for (const DeviceTable* known : {&CpuDeviceTable(), &CudaDeviceTable()}) {
+    if (backend == known->backend) table = known;
   }
-  std::unique_ptr<Device> device(new Device(CpuDeviceTable()));
-  HONE_RETURN_IF_ERROR(device->Check(device->table_.open(index, &device->device_), "opening the device"));
+  int index = 0;
+  if (table == nullptr ||
+      (colon != std::string::npos && (!absl::SimpleAtoi(name.substr(colon + 1), &index) || index < 0))) {
+    return absl::InvalidArgumentError(absl::StrCat("no device '", name, "'; there are cpu:N and cuda:N"));
+  }
+  std::unique_ptr<Device> device(new Device(*table));
+  if (const int code = table->open(index, &device->device_); code != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device ", name, " cannot be opened: ", table->error_name(code), " (", code, ")"));
+  }
   HONE_RETURN_IF_ERROR(device->Check(device->table_.properties(device->device_, &device->properties_), "its properties"));
   return device;
 }
@@ -41,23 +49,28 @@ absl::Status Device::Check(int code, const char* what) const {
   return absl::UnavailableError(absl::StrCat(table_.backend, " device: ", what, ": ", table_.error_name(code)));
 }
 
+Buffer::Buffer(const Device* device) : Buffer(device->table(), device->get(), device->properties().map_unit) {}
+
+absl::Status Buffer::Check(int code, const char* what) const {
+  if (code == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(table_.backend, " device: ", what, ": ", table_.error_name(code)));
+}
+
 absl::Status Buffer::Reserve(uint64_t bytes) {
   if (buffer_.data != nullptr && buffer_.bytes >= bytes) return absl::OkStatus();
   Release();
-  constexpr uint64_t kPage = 4096;
-  const uint64_t rounded = (std::max<uint64_t>(bytes, 1) + kPage - 1) / kPage * kPage;
-  return device_->Check(device_->table().allocate(device_->get(), rounded, &buffer_), "allocating a buffer");
+  const uint64_t rounded = (std::max<uint64_t>(bytes, 1) + unit_ - 1) / unit_ * unit_;
+  return Check(table_.allocate(device_, rounded, &buffer_), "allocating a buffer");
 }
 
 void Buffer::Release() {
-  if (buffer_.data != nullptr) device_->table().release(device_->get(), &buffer_);
+  if (buffer_.data != nullptr) table_.release(device_, &buffer_);
   buffer_ = {};
 }
 
 absl::StatusOr<UniqueFd> Buffer::Export(Access access) const {
   int fd = -1;
-  HONE_RETURN_IF_ERROR(
-      device_->Check(device_->table().export_fd(device_->get(), &buffer_, access, &fd), "exporting a buffer"));
+  HONE_RETURN_IF_ERROR(Check(table_.export_fd(device_, &buffer_, access, &fd), "exporting a buffer"));
   return UniqueFd(fd);
 }
 
@@ -79,6 +92,7 @@ absl::Status Pool::Extend(ReferenceWorker& worker, SecretSeeds& seeds, const Tas
   HONE_RETURN_IF_ERROR(memory_.Reserve(static_cast<uint64_t>(spec_.capacity * layout_.bytes)));
   HONE_ASSIGN_OR_RETURN(const UniqueFd fd, memory_.Export(Access::kReadWrite));
   FillRequest request;
+  request.memory_bytes = static_cast<int64_t>(memory_.bytes());
   request.pool = id_;
   request.sizes = spec_.sizes;
   request.profile = spec_.profile;

@@ -22,7 +22,7 @@ namespace hone::verifier {
 /// An opened device. Errors of its functions become a Status here.
 class Device {
  public:
-  /// `name` is "cpu:0". kInvalidArgument: not a device.
+  /// `name` is "cpu:0" or "cuda:1". kInvalidArgument: not a device. kFailedPrecondition: this machine lacks it.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const std::string& name);
   ~Device();
   Device(const Device&) = delete;
@@ -42,9 +42,12 @@ class Device {
 /// A buffer of the device, released when dropped. Empty until allocated.
 class Buffer {
  public:
-  explicit Buffer(const Device* device) : device_(device) {}
+  explicit Buffer(const Device* device);
+  /// Of the host's memory, whatever the device.
+  static Buffer OfHost() { return Buffer(CpuDeviceTable(), nullptr, 4096); }
   ~Buffer() { Release(); }
-  Buffer(Buffer&& other) noexcept : device_(other.device_), buffer_(std::exchange(other.buffer_, {})) {}
+  Buffer(Buffer&& other) noexcept
+      : table_(other.table_), device_(other.device_), unit_(other.unit_), buffer_(std::exchange(other.buffer_, {})) {}
   Buffer& operator=(Buffer&&) = delete;
 
   /// At least `bytes`; contents are lost when it must grow.
@@ -54,8 +57,12 @@ class Buffer {
   uint64_t bytes() const { return buffer_.bytes; }
 
  private:
+  Buffer(const DeviceTable& table, void* device, uint64_t unit) : table_(table), device_(device), unit_(unit) {}
+  absl::Status Check(int code, const char* what) const;
   void Release();
-  const Device* device_;
+  const DeviceTable& table_;
+  void* device_;
+  uint64_t unit_;  // sizes are multiples of it
   DeviceBuffer buffer_;
 };
 
@@ -91,7 +98,7 @@ class Pool {
   const CallPlan& plan() const { return plan_; }
   int sets() const { return sets_; }
   int64_t bytes() const { return sets_ * layout_.bytes; }
-  /// An input or parameter as given to the reference, or an output as the reference made it.
+  /// An input or parameter as given to the reference, or an output as the reference made it. In the device's memory.
   const unsigned char* Data(int set, size_t tensor) const {
     return memory_.data() + set * layout_.bytes + layout_.offsets[tensor];
   }
@@ -106,10 +113,11 @@ class Pool {
   int64_t shared_seed_ = 0;  // of the weights, when they are shared
 };
 
-/// Buffers that runners map: a table, inputs they can only read, and outputs of each.
+/// Buffers that runners map: a table in the host's memory, and in the device's inputs and outputs of each.
 class Stage {
  public:
-  explicit Stage(const Device* device) : table_(device), inputs_(device), outputs_{Buffer(device), Buffer(device)} {}
+  explicit Stage(const Device* device)
+      : table_(Buffer::OfHost()), inputs_(device), outputs_{Buffer(device), Buffer(device)} {}
 
   /// Two runners may be mapped at once: the candidate (0) and the scalar baseline (1), each with outputs of its own.
   static constexpr int kRunners = 2;

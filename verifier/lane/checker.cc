@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAlignment = 16;    // of a tensor that ends at a guard page: what the widest vector load asks for
-constexpr absl::Duration kMapTime = absl::Seconds(30);
 constexpr uint64_t kWatched = 16 << 10;  // bytes around an output that must not change
+constexpr uint64_t kWindowUnit = 256;
 
 uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -24,20 +24,30 @@ uint16_t DrawPoison(SecretSeeds& seeds) {
 
 }  // namespace
 
+/// Where a tensor of any of its shapes has room: in a region, with bytes around it that belong to nobody.
+struct Window {
+  size_t region = 0;
+  uint64_t offset = 0;  // in the region
+  uint64_t bytes = 0;
+};
+
 /// One candidate's check.
 struct Checker::Run {
   const LaneJob& job;
   Budget& budget;
   std::unique_ptr<Runner> runner;
   uint16_t poison = 0;
-  std::vector<TableRegion> regions;      // [tensors]
-  std::vector<uint64_t> tensor_offsets;  // [tensors], in the region, of the current call
+  std::vector<TableRegion> regions;
+  std::vector<Window> windows;           // [tensors]
+  std::vector<uint64_t> tensor_offsets;  // [tensors], in the window, of the current call
   std::vector<uint64_t> addresses;       // [tensors], of the current call
   Workmanship work;                      // of a Python candidate
   CheckResult result;
 
   bool IsPython() const { return job.build.format != Format::kNative; }
   bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
+  /// Where a tensor's window begins in the stage's inputs or outputs.
+  uint64_t InStage(size_t t) const { return regions[windows[t].region].offset + windows[t].offset; }
   Finding Explain(const RunnerReport& report, const CheckCase& check, const DeviceTable& device) const {
     if (IsPython()) {
       Finding finding = ExplainPython(report, device, budget.total(), runner->TakeOutput());
@@ -62,31 +72,26 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
   HONE_ASSIGN_OR_RETURN(run.runner, host_->Start());
   run.poison = DrawPoison(*seeds_);
 
-  // One region a tensor, for the largest of its shapes, with a page to spare and unmapped space all around.
   const size_t tensors = job.signature.tensors.size();
-  uint64_t input_bytes = kPage, output_bytes = kPage, address = 0x200000000000 + seeds_->Below(1 << 20) * (1 << 21);
-  for (size_t t = 0; t < tensors; ++t) {
-    int64_t largest = 0;
-    for (const CheckCase& check : sets.cases) largest = std::max(largest, check.pool->plan().tensors[t].Bytes());
-    TableRegion region;
-    region.bytes = RoundUp(static_cast<uint64_t>(largest) + kAlignment, kPage);
-    region.writable = run.IsOutput(t);
-    uint64_t& end = region.writable ? output_bytes : input_bytes;
-    region.offset = end;
-    end += region.bytes;
-    region.address = address;
-    address += RoundUp(region.bytes, 1 << 21) + (64 << 20);
-    run.regions.push_back(region);
-  }
+  uint64_t input_bytes = 0, output_bytes = 0;
+  Place(run, sets, &input_bytes, &output_bytes);
   size_t longest_recipe = 0;
   for (const CheckCase& check : sets.cases) longest_recipe = std::max(longest_recipe, check.pool->plan().recipe.size());
-  const uint64_t table_bytes = TableWriter::BytesFor(tensors, tensors, job.signature.sizes.size(),
+  const uint64_t table_bytes = TableWriter::BytesFor(run.regions.size(), tensors, job.signature.sizes.size(),
                                                      job.signature.scalars.size(), 1, longest_recipe);
   HONE_RETURN_IF_ERROR(stage_.Reserve(table_bytes, input_bytes, output_bytes, 1));
+  if (!device_->properties().maps_parts) {
+    run.regions[0].bytes = stage_.inputs().bytes();
+    run.regions[1].bytes = stage_.outputs(0).bytes();
+  }
   const CheckCase& first = sets.cases.front();
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(run.regions, job.signature, first.pool->plan(), first.size_values, std::vector<uint64_t>(tensors, 0));
-  HONE_RETURN_IF_ERROR(Map(run));
+  HONE_RETURN_IF_ERROR(MapStage(*run.runner, stage_, 0));
+  const bool times_too = device_->table().clock_is_wall && !run.IsPython() && job.build.checked_artefact == job.build.artefact;
+  if (times_too) {
+    HONE_ASSIGN_OR_RETURN(run.result.opened.overhead_ns, MeasureOverhead(*device_, *run.runner));
+  }
 
   const UniqueFd artefact(open(job.build.checked_artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!artefact) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", job.build.checked_artefact));
@@ -119,6 +124,7 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
     }
   }
   if (run.IsPython()) JudgeWorkmanship(run);
+  if (times_too && !run.result.finding) run.result.opened.runner = std::move(run.runner);
   return std::move(run.result);
 }
 
@@ -141,14 +147,53 @@ void Checker::JudgeWorkmanship(Run& run) {
   }
 }
 
-absl::Status Checker::Map(Run& run) {
-  HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage_.table().Export(Access::kRead));
-  HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage_.inputs().Export(Access::kRead));
-  HONE_ASSIGN_OR_RETURN(const UniqueFd outputs, stage_.outputs(0).Export(Access::kReadWrite));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport mapped, run.runner->Map(table.get(), stage_.table().bytes(), inputs.get(),
-                                                                   outputs.get(), absl::Now() + kMapTime));
-  if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
-  return absl::OkStatus();
+/// Where parts of a buffer can be mapped: one region a tensor, for the largest of its shapes, with a page to spare and
+/// unmapped space all around. Else all inputs share a region, and all outputs.
+void Checker::Place(Run& run, const TaskSets& sets, uint64_t* input_bytes, uint64_t* output_bytes) {
+  const bool parts = device_->properties().maps_parts;
+  constexpr uint64_t kUnit = 1 << 21;
+  constexpr uint64_t kApart = 64 << 20;
+  uint64_t address = 0x200000000000 + seeds_->Below(1 << 20) * kUnit;
+  *input_bytes = *output_bytes = parts ? kPage : 0;
+  if (!parts) run.regions.resize(2);
+  for (size_t t = 0; t < run.job.signature.tensors.size(); ++t) {
+    int64_t largest = 0;
+    for (const CheckCase& check : sets.cases) largest = std::max(largest, check.pool->plan().tensors[t].Bytes());
+    const bool output = run.IsOutput(t);
+    uint64_t& end = output ? *output_bytes : *input_bytes;
+    Window window;
+    if (parts) {
+      TableRegion region;
+      region.bytes = RoundUp(static_cast<uint64_t>(largest) + kAlignment, kPage);
+      region.writable = output;
+      region.offset = end;
+      region.address = address;
+      address += RoundUp(region.bytes, kUnit) + kApart;
+      window.region = run.regions.size();
+      window.bytes = region.bytes;
+      run.regions.push_back(region);
+    } else {
+      window.region = output ? 1 : 0;
+      window.offset = end;
+      window.bytes = RoundUp(static_cast<uint64_t>(largest) + kAlignment, kWindowUnit) + kWatched;
+    }
+    end += window.bytes;
+    run.windows.push_back(window);
+  }
+  if (parts) return;
+  // Windows move to the end of their region, whose size is the device's to choose: the last tensor can end where it does.
+  const uint64_t unit = device_->properties().map_unit;
+  const uint64_t ends[] = {*input_bytes, *output_bytes};
+  Buffer* buffers[] = {&stage_.inputs(), &stage_.outputs(0)};
+  uint64_t* sizes[] = {input_bytes, output_bytes};
+  for (size_t i = 0; i < 2; ++i) {
+    *sizes[i] = std::max(RoundUp(std::max<uint64_t>(ends[i], 1), unit), buffers[i]->bytes());
+    run.regions[i].writable = i == 1;
+    run.regions[i].bytes = *sizes[i];
+    run.regions[i].address = address;
+    address += RoundUp(*sizes[i], kUnit) + kApart;
+  }
+  for (Window& window : run.windows) window.offset += *sizes[window.region] - ends[window.region];
 }
 
 absl::Status Checker::FillStage(Run& run, const CheckCase& check, int set) {
@@ -157,24 +202,29 @@ absl::Status Checker::FillStage(Run& run, const CheckCase& check, int set) {
   const bool at_end = set % 2 == 0;
   run.tensor_offsets.clear();
   run.addresses.clear();
+  std::vector<Copy> copies;
+  if (!device_->properties().maps_parts) {
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device.poison(device_->get(), stage_.inputs().data(), stage_.inputs().bytes(), run.poison), "clearing inputs"));
+  }
   for (size_t t = 0; t < plan.tensors.size(); ++t) {
-    const TableRegion& region = run.regions[t];
+    const Window& window = run.windows[t];
     const auto bytes = static_cast<uint64_t>(plan.tensors[t].Bytes());
-    const uint64_t offset = at_end ? region.bytes - RoundUp(bytes, kAlignment) : 0;
+    const uint64_t offset = at_end ? window.bytes - RoundUp(bytes, kAlignment) : 0;
     run.tensor_offsets.push_back(offset);
-    run.addresses.push_back(region.address + offset);
+    run.addresses.push_back(run.regions[window.region].address + window.offset + offset);
     if (!run.IsOutput(t)) {
-      HONE_RETURN_IF_ERROR(device_->Check(device.copy_in(device_->get(), stage_.inputs().data() + region.offset + offset,
-                                                         check.pool->Data(set, t), bytes),
-                                          "copying an input"));
+      copies.push_back({stage_.inputs().data() + run.InStage(t) + offset, check.pool->Data(set, t), bytes});
       continue;
     }
     const uint64_t begin = offset - std::min(offset, kWatched);
-    const uint64_t end = std::min(region.bytes, offset + bytes + kWatched);
-    HONE_RETURN_IF_ERROR(device_->Check(device.poison(device_->get(), stage_.outputs(0).data() + region.offset + begin,
+    const uint64_t end = std::min(window.bytes, offset + bytes + kWatched);
+    HONE_RETURN_IF_ERROR(device_->Check(device.poison(device_->get(), stage_.outputs(0).data() + run.InStage(t) + begin,
                                                       end - begin, run.poison),
                                         "poisoning an output"));
   }
+  HONE_RETURN_IF_ERROR(device_->Check(device.copy(device_->get(), copies.data(), static_cast<int>(copies.size())),
+                                      "copying the inputs"));
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(run.regions, run.job.signature, plan, check.size_values, run.addresses);
   return absl::OkStatus();
@@ -227,20 +277,20 @@ absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const C
   const CallPlan& plan = check.pool->plan();
   for (size_t t = 0; t < plan.tensors.size(); ++t) {
     if (!run.IsOutput(t)) continue;
-    const TableRegion& region = run.regions[t];
+    const Window& window = run.windows[t];
     const TensorSpec& spec = plan.tensors[t];
     const auto bytes = static_cast<uint64_t>(spec.Bytes());
-    unsigned char* base = stage_.outputs(0).data() + region.offset;
+    unsigned char* base = stage_.outputs(0).data() + run.InStage(t);
     const uint64_t offset = run.tensor_offsets[t];
 
     const uint64_t begin = offset - std::min(offset, kWatched);
-    const uint64_t end = std::min(region.bytes, offset + bytes + kWatched);
+    const uint64_t end = std::min(window.bytes, offset + bytes + kWatched);
+    const Span around[] = {{base + begin, offset - begin}, {base + offset + bytes, end - offset - bytes}};
     uint64_t before = 0, after = 0;
-    HONE_RETURN_IF_ERROR(device_->Check(
-        device.count_changed(device_->get(), base + begin, offset - begin, run.poison, &before), "reading an output"));
-    HONE_RETURN_IF_ERROR(device_->Check(device.count_changed(device_->get(), base + offset + bytes,
-                                                             end - offset - bytes, run.poison, &after),
-                                        "reading an output"));
+    HONE_RETURN_IF_ERROR(
+        device_->Check(device.count_changed(device_->get(), &around[0], 1, run.poison, &before), "reading an output"));
+    HONE_RETURN_IF_ERROR(
+        device_->Check(device.count_changed(device_->get(), &around[1], 1, run.poison, &after), "reading an output"));
     if (before + after > 0) {
       Finding finding;
       finding.message = absl::StrCat("out-of-bounds write ", before > 0 ? "before" : "past the end of", " `", spec.name,
@@ -252,12 +302,14 @@ absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const C
                           static_cast<int>(spec.dtype), tolerance.atol, tolerance.rtol, run.poison};
     uint64_t differing = 0;
     HONE_RETURN_IF_ERROR(
-        device_->Check(device.compare(device_->get(), &comparison, &differing), "comparing an output"));
+        device_->Check(device.compare(device_->get(), &comparison, 1, &differing), "comparing an output"));
     if (differing == 0) continue;
-    std::vector<unsigned char> got(bytes);
+    std::vector<unsigned char> got(bytes), want(bytes);
     HONE_RETURN_IF_ERROR(
         device_->Check(device.copy_out(device_->get(), got.data(), base + offset, bytes), "reading an output"));
-    const OutputPair pair{&spec, got.data(), check.pool->Data(set, t), run.poison};
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device.copy_out(device_->get(), want.data(), check.pool->Data(set, t), bytes), "reading an expected output"));
+    const OutputPair pair{&spec, got.data(), want.data(), run.poison};
     Finding finding;
     finding.status = VerdictStatus::kIncorrect;
     finding.mismatch = DescribeMismatch(pair, tolerance, check.label);

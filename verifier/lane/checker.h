@@ -4,7 +4,9 @@
 // device's own checks on, and every element is compared.
 //
 // Placement and thread order alternate between calls: tensors end at a guard page, then begin at one; blocks and threads
-// run backwards, then shuffled. The timed rounds run them forwards.
+// run backwards, then shuffled. The timed rounds run them forwards. A device whose buffers can be mapped only whole has
+// guard pages around all of its inputs and all of its outputs; between tensors there lie bytes that must not change, and
+// around inputs NaNs, so that a read beside one shows in the result.
 
 #include <optional>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/findings.h"
 #include "verifier/lane/lane.h"
+#include "verifier/lane/opened_runner.h"
 #include "verifier/lane/task_sets.h"
 #include "verifier/runner/runner_host.h"
 
@@ -25,6 +28,7 @@ struct CheckResult {
   std::optional<Finding> finding;  // empty: all calls were right, and legal
   std::vector<RuleHit> rules;      // that spoke without rejecting
   double coverage = -1;            // of the candidate's own kernels, where the calls tell; -1: unknown
+  OpenedRunner opened;             // what ran it, where it can be timed too: then nothing was found
 };
 
 class Checker {
@@ -37,7 +41,7 @@ class Checker {
 
  private:
   struct Run;
-  absl::Status Map(Run& run);
+  void Place(Run& run, const TaskSets& sets, uint64_t* input_bytes, uint64_t* output_bytes);
   static void JudgeWorkmanship(Run& run);
   absl::StatusOr<std::optional<Finding>> PrepareCase(Run& run, const CheckCase& check);
   absl::StatusOr<std::optional<Finding>> Call(Run& run, const CheckCase& check, int set, ThreadOrder order);

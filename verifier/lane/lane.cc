@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "verifier/device/cuda/driver.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/checker.h"
 #include "verifier/lane/findings.h"
@@ -21,8 +22,17 @@
 namespace hone::verifier {
 namespace {
 
-constexpr int64_t kSetsLimitBytes = int64_t{256} << 20;
-constexpr int kRunnersAhead = 3;  // checked, timed, scalar baseline
+constexpr int kRunnersAhead = 3;     // checked, timed, scalar baseline
+constexpr int kGpuRunnersAhead = 1;  // the driver starts processes one after the other, and each holds memory
+
+/// What the judge's children need to find the device: nothing for the CPU.
+std::vector<std::string> DeviceEnvironment(const Device& device) {
+  const DeviceProperties& properties = device.properties();
+  if (properties.emulated) return {};
+  std::vector<std::string> environment;
+  if (!properties.unique_id.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + properties.unique_id);
+  return environment;
+}
 
 class DeviceLane : public Lane {
  public:
@@ -36,15 +46,18 @@ class DeviceLane : public Lane {
     worker.python = options.python;
     worker.script = ResourcePath("lane/reference_worker.py");
     worker.cpu_core = options.cpu_core;
+    if (!lane->device_->properties().emulated) {
+      worker.device = lane->device_->table().backend;
+      worker.environment = DeviceEnvironment(*lane->device_);
+    }
     HONE_ASSIGN_OR_RETURN(lane->worker_, ReferenceWorker::Create(std::move(worker)));
 
     RunnerHostOptions host;
     host.program = (prefix / "bin" / "hone-runner").string();
     host.sandbox = options.sandbox;
     host.cpu_core = options.cpu_core;
-    host.libraries = {(prefix / "lib" / "libhone_cpu_runtime.so").string()};
-    lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_,
-                                                   kSetsLimitBytes);
+    HONE_RETURN_IF_ERROR(lane->ChooseRunners(prefix.string(), &host));
+    lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_);
     HONE_RETURN_IF_ERROR(lane->StartRunners(std::move(host), lane->native_));
     return lane;
   }
@@ -77,7 +90,7 @@ class DeviceLane : public Lane {
     runners.checker = std::make_unique<Checker>(device_.get(), started.get(), &seeds_);
     runners.timer = std::make_unique<Timer>(device_.get(), started.get(), &seeds_, worker_.get(), cache_.get(),
                                             options_.cpu_core);
-    started->Prepare(kRunnersAhead);
+    started->Prepare(RunnersAhead());
     absl::MutexLock lock(&python_mutex_);
     runners.host = std::move(started);
     return absl::OkStatus();
@@ -105,6 +118,30 @@ class DeviceLane : public Lane {
     return &python_;
   }
 
+  bool OnGpu() const { return !device_->properties().emulated; }
+  int RunnersAhead() const { return OnGpu() ? kGpuRunnersAhead : kRunnersAhead; }
+
+  /// What runners load and see.
+  absl::Status ChooseRunners(const std::string& prefix, RunnerHostOptions* host) const {
+    const DeviceProperties& properties = device_->properties();
+    if (!OnGpu()) {
+      host->libraries = {prefix + "/lib/libhone_cpu_runtime.so"};
+      return absl::OkStatus();
+    }
+    const std::string runtime = FindGpuLibrary(kCudaDialect, kCudaDialect.runtime_libraries, {});
+    if (runtime.empty()) {
+      return absl::FailedPreconditionError("no CUDA runtime library (libcudart.so): set CUDA_HOME to a CUDA toolkit");
+    }
+    host->libraries = {runtime};
+    host->gpu_backend = device_->table().backend;
+    host->gpu_driver = properties.driver_library;
+    host->devices = properties.nodes;
+    host->environment = DeviceEnvironment(*device_);
+    host->environment.push_back("CUDA_CACHE_DISABLE=1");
+    host->memory_limit_bytes = 0;  // the driver reserves far more than it uses
+    return absl::OkStatus();
+  }
+
   template <class T>
   absl::StatusOr<T> OrCancelled(absl::StatusOr<T> result) const {
     if (interrupted_ && !result.ok()) return absl::CancelledError("the lane was interrupted");
@@ -130,7 +167,7 @@ class DeviceLane : public Lane {
     if (outcome.finding && outcome.finding->from_outside) {
       HONE_ASSIGN_OR_RETURN(outcome, CheckAndTime(job, *runners));
     }
-    runners->host->Prepare(kRunnersAhead);
+    runners->host->Prepare(RunnersAhead());
     Verdict verdict = Begin(job, *runners);
     verdict.rules.insert(verdict.rules.end(), outcome.rules.begin(), outcome.rules.end());
     if (outcome.coverage >= 0) verdict.coverage = outcome.coverage;
@@ -164,7 +201,7 @@ class DeviceLane : public Lane {
     outcome.coverage = checked.coverage;
     outcome.finding = std::move(checked.finding);
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
-    HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, budget));
+    HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, budget, std::move(checked.opened)));
     outcome.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
     outcome.calls += timed.calls;
     outcome.right += timed.right;

@@ -148,10 +148,13 @@ absl::Status ReferenceWorker::StartIfGone() {
   SpawnOptions spawn;
   spawn.argv = {options_.python, "-I", options_.script};
   if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
+  if (!options_.device.empty()) spawn.argv.insert(spawn.argv.end(), {"--device", options_.device});
   // One thread, and memory that is reused in place of being returned to the kernel after each call: the reference's time
   // is that of its arithmetic, as with the caching allocator of a device. 32 MiB is the most that the C library takes.
   spawn.environment = {"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "MALLOC_MMAP_THRESHOLD_=33554432",
-                       "MALLOC_TRIM_THRESHOLD_=1073741824", "MALLOC_TOP_PAD_=16777216", "CUDA_VISIBLE_DEVICES="};
+                       "MALLOC_TRIM_THRESHOLD_=1073741824", "MALLOC_TOP_PAD_=16777216"};
+  if (options_.device.empty()) spawn.environment.push_back("CUDA_VISIBLE_DEVICES=");
+  spawn.environment.insert(spawn.environment.end(), options_.environment.begin(), options_.environment.end());
   spawn.pass_fds = {{theirs.get(), 3}, {2, 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   child_ = std::move(child);
@@ -274,6 +277,7 @@ absl::Status ReferenceWorker::Fill(const Task& task, const CallPlan& plan, const
   request["profile"] = Text(Name(fill.profile));
   request["keep"] = fill.keep;
   request["first_set"] = fill.first_set;
+  request["memory_bytes"] = fill.memory_bytes;
   request["set_bytes"] = fill.set_bytes;
   request["offsets"] = fill.offsets;
   std::vector<int64_t> bytes;

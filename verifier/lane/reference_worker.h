@@ -26,6 +26,8 @@ struct ReferenceWorkerOptions {
   std::string python;   // interpreter with torch
   std::string script;   // reference_worker.py
   int cpu_core = -1;    // -1: any
+  std::string device;   // where references run, as torch calls it: "cuda"; empty: the CPU
+  std::vector<std::string> environment;  // "KEY=value" besides its own
   absl::Duration timeout = absl::Seconds(120);  // of one call
 };
 
@@ -46,6 +48,7 @@ struct FillRequest {
   ValueProfile profile = ValueProfile::kAsGiven;
   bool keep = false;                // sets stay callable, for TimeEager
   int memory_fd = -1;
+  int64_t memory_bytes = 0;
   int first_set = 0;                // 0: a new pool; else these sets follow those it has
   int64_t set_bytes = 0;
   std::vector<int64_t> offsets;     // [tensors]
@@ -69,8 +72,9 @@ class ReferenceWorker {
   /// kInvalidArgument also when `signature` does not fit the task.
   absl::StatusOr<CallPlan> Plan(const Task& task, const Signature& signature, const Sizes& sizes);
   absl::Status Fill(const Task& task, const CallPlan& plan, const FillRequest& request);
-  /// Processor time of one forward call over the sets [warm, warm + calls) of a pool, after calls over the sets [0, warm)
-  /// that bring its code in.
+  /// Time of one forward call over the sets [warm, warm + calls) of a pool, after calls over the sets [0, warm) that bring
+  /// its code in. On the CPU the median processor time of a call; on a device the mean, from before the first call to the end
+  /// of the last.
   absl::StatusOr<EagerTime> TimeEager(int64_t pool, int warm, int calls);
   void Release(int64_t pool);
 

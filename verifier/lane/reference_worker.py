@@ -6,14 +6,17 @@ and the JSON; descriptors travel with the frame's header. One request, one reply
   {"op": "describe", "source", "dtype", "points": [sizes, ...]}         -> {"tensors", "sizes", "scalars"}
   {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars", "recipe"}
   {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "first_set", "set_bytes", "offsets", "bytes",
-   "seeds", "parameter_seeds"}  with the pool's memory as descriptor             -> {}
+   "seeds", "parameter_seeds", "memory_bytes"}  with the pool's memory as descriptor   -> {}
   {"op": "time", "pool", "warm", "sets"}                                -> {"call_ns", "copy_ns": [of each set]}
   {"op": "release", "pool"}                                             -> {}
 
 A reply has "ok": true, or false with "message" and "line" (of the module, 0: unknown) when the task itself is at fault.
-Sets lie in the pool's memory `set_bytes` apart; `offsets` and `bytes` have one entry for each input, parameter and output. Times are
-processor time of this thread; `copy_ns` is that of copying a call's outputs into memory that is there already. `warm` sets
-run first and untimed.
+Sets lie in the pool's memory `set_bytes` apart; `offsets` and `bytes` have one entry for each input, parameter and output. On the CPU
+times are processor time of this thread; `copy_ns` is that of copying a call's outputs into memory that is there already.
+`warm` sets run first and untimed.
+
+With --device cuda references run there, the pool's memory is an allocation of the device, and expected values never leave
+it: inputs are drawn and outputs written where the judge compares them. A call's time is then the mean over the sets.
 
 A recipe tells the runner of a Python candidate (verifier/runner/torch_runner.py) how a module is made and called: the text
 of a Python literal, "" where the task needs more than literals can say:
@@ -25,6 +28,8 @@ of a Python literal, "" where the task needs more than literals can say:
 
 import array
 import ast
+import contextlib
+import ctypes
 import gc
 import inspect
 import itertools
@@ -52,6 +57,7 @@ try:
 except ImportError:  # torch works without it, and so do most tasks
     numpy = None
 
+DEVICE = torch.device("cpu")  # where references run; set once by main
 SOCKET_FD = 3
 HEADER = struct.Struct("<II")
 MODULE_FILE = "<task>"
@@ -177,20 +183,25 @@ class Reference:
         seed_everything(seed)
         args, kwargs = self.init_inputs()
         try:
-            model = self.module.Model(*args, **kwargs)
+            with made_on_device():
+                model = self.module.Model(*args, **kwargs)
         except Exception as error:
             raise blame("Model(...)", error) from None
         if not callable(model):
             raise TaskError("Model is not callable")
-        if self.dtype is not torch.float32 and isinstance(model, torch.nn.Module):
-            model = model.to(self.dtype)
+        if isinstance(model, torch.nn.Module):
+            if self.dtype is not torch.float32:
+                model = model.to(self.dtype)
+            if DEVICE.type != "cpu" and not any(tensor.is_meta for _, tensor in self.tensors_of(model)):
+                model = model.to(DEVICE)
         return model
 
     def draw(self, seed, profile="as_given"):
         """The arguments of one forward call."""
         seed_everything(seed)
         try:
-            values = self.module.get_inputs()
+            with made_on_device():
+                values = self.module.get_inputs()
         except Exception as error:
             raise blame("get_inputs", error) from None
         if not isinstance(values, (list, tuple)):
@@ -202,6 +213,8 @@ class Reference:
             if value.dtype not in DTYPE_NAMES and not value.is_floating_point():
                 raise TaskError(f"input {position} of get_inputs has the unsupported dtype {value.dtype}")
             value = value.detach()
+            if DEVICE.type != "cpu" and not value.is_meta:
+                value = value.to(DEVICE)
             if value.is_floating_point():
                 if profile != "as_given":
                     value = redraw(value, profile)
@@ -227,8 +240,16 @@ class Reference:
         return [(name, value) for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)]
 
 
+def made_on_device():
+    """Tensors that a module makes without naming a place are made where references run, unless they are only traced."""
+    traced = getattr(torch, "get_default_device", lambda: DEVICE)().type == "meta"
+    return contextlib.nullcontext() if DEVICE.type == "cpu" or traced else DEVICE
+
+
 def seed_everything(seed):
     torch.default_generator.manual_seed(seed)  # torch.manual_seed also visits every accelerator, which costs 80 us
+    if DEVICE.type == "cuda" and torch.cuda.is_initialized():
+        torch.cuda.default_generators[torch.cuda.current_device()].manual_seed(seed)
     random.seed(seed)
     if numpy is not None:
         numpy.random.seed(seed % (1 << 32))
@@ -246,6 +267,11 @@ def flatten(result):
 
 def redraw(like, profile):
     """Values of a profile in the shape and strides of `like`."""
+    with torch.device(like.device):
+        return redrawn(like, profile)
+
+
+def redrawn(like, profile):
     normal = torch.randn(like.shape, dtype=torch.float32)
     if profile == "uniform":
         values = torch.rand(like.shape, dtype=torch.float32)
@@ -282,7 +308,7 @@ class Trace:
     """What one call at one choice of constants looked like."""
 
     def __init__(self, reference, meta):
-        with torch.device("meta" if meta else "cpu"):
+        with torch.device("meta") if meta else DEVICE:
             args = reference.draw(0)
             model = reference.build(0)
             state = reference.tensors_of(model)
@@ -501,12 +527,54 @@ def plan(request):
 # ---- Pools: input sets with their expected outputs, in memory shared with the judge. ----
 
 
+class DeviceMemory:
+    """An allocation of the device, imported from a descriptor, that torch can look at without a copy."""
+
+    def __init__(self, fd, size):
+        self.size = size
+        self.driver = driver()
+        handle, self.address = ctypes.c_ulonglong(), ctypes.c_ulonglong()
+        call("import", self.driver.cuMemImportFromShareableHandle, ctypes.byref(handle), ctypes.c_void_p(fd), 1)
+        bytes_ = ctypes.c_size_t(size)
+        zero = ctypes.c_ulonglong(0)
+        call("reserve", self.driver.cuMemAddressReserve, ctypes.byref(self.address), bytes_, ctypes.c_size_t(0), zero, zero)
+        call("map", self.driver.cuMemMap, self.address, bytes_, ctypes.c_size_t(0), handle, zero)
+        call("release", self.driver.cuMemRelease, handle)  # the mapping keeps the memory
+        access = (ctypes.c_int * 3)(1, torch.cuda.current_device(), 3)  # this device may read and write
+        call("access", self.driver.cuMemSetAccess, self.address, bytes_, access, ctypes.c_size_t(1))
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (self.address.value, False),
+            "version": 3,
+        }
+
+    def __del__(self):
+        if self.address.value:
+            torch.cuda.synchronize()
+            self.driver.cuMemUnmap(self.address, ctypes.c_size_t(self.size))
+            self.driver.cuMemAddressFree(self.address, ctypes.c_size_t(self.size))
+
+
+def driver():
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def call(what, function, *arguments):
+    code = function(*arguments)
+    if code != 0:
+        raise RuntimeError(f"the pool's memory: {what}: driver error {code}")
+
+
 class Pool:
     """Sets of one task at one shape. `calls` has (model, arguments) of each set, when they are kept for timing."""
 
-    def __init__(self, reference, memory):
+    def __init__(self, reference, fd, size):
         self.reference = reference
-        self.memory = memory
+        if DEVICE.type == "cpu":
+            self.memory = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        else:
+            self.memory = torch.as_tensor(DeviceMemory(fd, size), device=DEVICE)
         self.calls = []
         self.copies = []  # for each set, memory to copy outputs into
         self.last_model = (None, None)  # of the last seed
@@ -529,7 +597,9 @@ class Pool:
         if like.numel() * like.element_size() != expected_bytes:
             raise TaskError(f"a tensor of shape {list(like.shape)} is not the one that was traced")
         if like.numel() == 0:
-            return torch.empty(like.shape, dtype=like.dtype)
+            return torch.empty(like.shape, dtype=like.dtype, device=DEVICE)
+        if DEVICE.type != "cpu":
+            return self.memory[offset : offset + expected_bytes].view(like.dtype).view(like.shape)
         flat = torch.frombuffer(self.memory, dtype=like.dtype, count=like.numel(), offset=offset)
         return flat.view(like.shape)
 
@@ -537,15 +607,17 @@ class Pool:
 class Worker:
     def __init__(self):
         self.pools = {}
+        self.nothing = torch.zeros(1, device=DEVICE)
 
     def fill(self, request, fds):
         if len(fds) != 1:
             raise RuntimeError("fill needs the pool's memory")
+        torch.backends.cudnn.allow_tf32 = False  # expected values in the precision that was asked for
         first = request["first_set"]
         pool = self.pools[request["pool"]] if request["keep"] and first > 0 else None
         if pool is None:
-            memory = mmap.mmap(fds[0], 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            pool = Pool(Reference(request["source"], request["sizes"], request["dtype"]), memory)
+            reference = Reference(request["source"], request["sizes"], request["dtype"])
+            pool = Pool(reference, fds[0], request["memory_bytes"])
         for position, seed in enumerate(request["seeds"]):
             base = (first + position) * request["set_bytes"]
             slots = [(base + offset, size) for offset, size in zip(request["offsets"], request["bytes"])]
@@ -555,6 +627,8 @@ class Worker:
                 pool.calls.append(call)
         if request["keep"]:
             self.pools[request["pool"]] = pool
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
         return {}
 
     def fill_set(self, pool, model, seed, profile, slots):
@@ -591,6 +665,8 @@ class Worker:
         calls = [pool.calls[index] for index in request["warm"] + request["sets"]]
         if pool.reference.mutates:
             calls = [(model, clones(args)) for model, args in calls]
+        if DEVICE.type == "cuda":
+            return self.time_on_device(calls[: len(request["warm"])], calls[len(request["warm"]) :])
         clock, stamps = time.thread_time_ns, []
         try:
             for model, args in calls:
@@ -607,6 +683,23 @@ class Worker:
             "call_ns": [middle - start - reading for start, middle, _ in stamps],
             "copy_ns": [end - middle - reading for _, middle, end in stamps],
         }
+
+    def time_on_device(self, warm, calls):
+        """From an idle device with this process's context on it to the end of the last call."""
+        torch.backends.cudnn.allow_tf32 = True  # as PyTorch runs it when nobody asks
+        try:
+            for model, args in warm:
+                model(*args)
+            self.nothing.zero_()
+            torch.cuda.synchronize()
+            start = time.perf_counter_ns()
+            for model, args in calls:
+                model(*args)
+            torch.cuda.synchronize()
+            end = time.perf_counter_ns()
+        except Exception as error:
+            raise blame("Model.forward", error) from None
+        return {"call_ns": [(end - start) / len(calls)], "copy_ns": [0]}
 
     def release(self, request):
         self.pools.pop(request["pool"], None)
@@ -676,8 +769,12 @@ def write_frame(connection, reply):
 
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end closes the socket
-    if len(sys.argv) > 2 and sys.argv[1] == "--core":
-        os.sched_setaffinity(0, {int(sys.argv[2])})
+    global DEVICE
+    for option, value in zip(sys.argv[1::2], sys.argv[2::2]):
+        if option == "--core":
+            os.sched_setaffinity(0, {int(value)})
+        if option == "--device":
+            DEVICE = torch.device(value)
     warnings.simplefilter("ignore")  # of tasks' models, once for each trace
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
@@ -696,12 +793,14 @@ def main():
             reply["ok"] = True
         except TaskError as error:
             reply = {"ok": False, "message": str(error), "line": error.line}
-        except MemoryError:
+        except (MemoryError, torch.cuda.OutOfMemoryError):
             reply = {"ok": False, "message": "the reference needs more memory than there is", "line": 0}
         finally:
             for fd in fds:
                 os.close(fd)
         write_frame(connection, reply)
+        if request["op"] == "release" and DEVICE.type == "cuda":
+            gc.collect(0)
         if request["op"] in ("fill", "describe"):
             gc.collect(2 if count % 1024 == 0 else 0)  # a full one takes tens of milliseconds
 

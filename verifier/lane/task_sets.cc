@@ -12,15 +12,7 @@ namespace hone::verifier {
 namespace {
 
 constexpr int kUsesBeforeRenewal = 64;
-constexpr int kMaxSlots = 512;
-constexpr int64_t kMaxRoundBytes = 64 << 20;       // of a round, unless two sets are already more
-constexpr int64_t kMaxKeptBytes = 96 << 20;        // of all rounds of a task
-constexpr int64_t kMaxCopiedParameters = 1 << 20;  // weights that each slot has a copy of
-// What a message costs a runner and how fast a call can be, for choosing the sets of a round before any candidate ran.
-constexpr double kMessageNs = 2'000;
-constexpr double kModuleMessageNs = 30'000;  // a Python module's
-constexpr double kFastestBytesPerNs = 32;
-constexpr double kFastestCallNs = 500;
+constexpr double kModuleMessageNs = 30'000;  // what a message costs a Python module's runner
 
 constexpr uint64_t kPage = 4096;
 
@@ -42,7 +34,7 @@ std::string KeyOf(const Task& task, const Signature& signature, const Protocol& 
   std::string profiles;
   for (const ValueProfile profile : task.profiles) absl::StrAppend(&profiles, Name(profile), ";");
   return ContentKey({task.reference, signature.Declaration(), Name(task.dtype), SizesText(task.variants),
-                     FormatSizes(task.timing), profiles, module ? "module" : "",
+                     FormatSizes(task.timing), FormatSizes(task.timing_gpu), profiles, module ? "module" : "",
                      absl::StrCat(protocol.check_sets_per_shape, " ", protocol.check_variants, " ",
                                   protocol.check_profiles, " ", protocol.rotate_bytes, " ", protocol.max_overhead, " ",
                                   protocol.min_rounds, " ", protocol.max_rounds)});
@@ -57,6 +49,19 @@ int64_t BytesOfRole(const CallPlan& plan, const Signature& signature, TensorArgu
 }
 
 }  // namespace
+
+SetLimits LimitsFor(const DeviceProperties& device) {
+  SetLimits limits;
+  if (device.memory_bytes == 0) return limits;
+  limits.all_bytes = device.memory_bytes * 2 / 5;
+  limits.kept_bytes = device.memory_bytes / 8;
+  limits.round_bytes = device.memory_bytes / 64;
+  limits.copied_parameters = int64_t{64} << 20;
+  limits.message_ns = 30'000;
+  limits.fastest_bytes_per_ns = 4'000;  // the widest memory there is today
+  limits.fastest_call_ns = 3'000;       // back-to-back launches
+  return limits;
+}
 
 int64_t TaskSets::bytes() const {
   int64_t total = 0;
@@ -95,7 +100,7 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
   sets.uses = 1;
   sets.share_parameters = module;
   if (module) sets.shared_seed = seeds_->NextSeed();
-  sets.timed_sizes = task.timing;
+  sets.timed_sizes = device_->properties().emulated || task.timing_gpu.empty() ? task.timing : task.timing_gpu;
   const auto add = [&](const Sizes& sizes, ValueProfile profile) -> absl::Status {
     CheckCase check;
     check.sizes = sizes;
@@ -121,12 +126,12 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
     for (const Sizes& sizes : task.variants) HONE_RETURN_IF_ERROR(add(sizes, ValueProfile::kAsGiven));
   }
   if (protocol.check_profiles) {
-    const Sizes& shape = task.variants.empty() ? task.timing : task.variants.back();
+    const Sizes& shape = task.variants.empty() ? sets.timed_sizes : task.variants.back();
     for (const ValueProfile profile : task.profiles) {
       if (profile != ValueProfile::kAsGiven) HONE_RETURN_IF_ERROR(add(shape, profile));
     }
   }
-  HONE_RETURN_IF_ERROR(add(task.timing, ValueProfile::kAsGiven));
+  HONE_RETURN_IF_ERROR(add(sets.timed_sizes, ValueProfile::kAsGiven));
   sets.timed_plan = sets.cases.back().pool->plan();
   sets.timed_size_values = sets.cases.back().size_values;
   HONE_RETURN_IF_ERROR(PlanRounds(sets, signature, protocol, module));
@@ -137,20 +142,20 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
 absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol, bool module) {
   using Role = TensorArgument::Role;
   const int64_t parameters = BytesOfRole(sets.timed_plan, signature, Role::kParameter);
-  sets.share_parameters = sets.share_parameters || parameters > kMaxCopiedParameters;
+  sets.share_parameters = sets.share_parameters || parameters > limits_.copied_parameters;
   const int64_t set_bytes = std::max<int64_t>(
       1, BytesOfRole(sets.timed_plan, signature, Role::kInput) +
              BytesOfRole(sets.timed_plan, signature, Role::kOutput) + (sets.share_parameters ? 0 : parameters));
   const int64_t cache = device_->table().evict != nullptr ? 0 : 2 * device_->properties().cache_bytes;
   const int64_t rotate = protocol.rotate_bytes > 0 ? protocol.rotate_bytes : cache;
-  const double call_ns = std::max(kFastestCallNs, static_cast<double>(set_bytes) / kFastestBytesPerNs);
+  const double call_ns = std::max(limits_.fastest_call_ns, static_cast<double>(set_bytes) / limits_.fastest_bytes_per_ns);
   const auto for_cache = static_cast<int64_t>(rotate / set_bytes + 1);
-  const double message_ns = module ? kModuleMessageNs : kMessageNs;
+  const double message_ns = module ? std::max(kModuleMessageNs, limits_.message_ns) : limits_.message_ns;
   const auto for_overhead =
       static_cast<int64_t>(std::ceil(message_ns / std::max(protocol.max_overhead, 1e-4) / call_ns));
-  const int64_t affordable = std::max<int64_t>(for_cache, kMaxRoundBytes / set_bytes);
+  const int64_t affordable = std::max<int64_t>(for_cache, limits_.round_bytes / set_bytes);
   sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
-                                                    std::min<int64_t>(kMaxSlots, affordable)));
+                                                    std::min<int64_t>(limits_.slots, affordable)));
   sets.least_slots = static_cast<int>(std::min<int64_t>(for_cache, sets.slots));
   sets.layout = LayOut(sets, signature);
   return absl::OkStatus();
@@ -200,7 +205,7 @@ TimedLayout TaskSetsCache::LayOut(const TaskSets& sets, const Signature& signatu
 absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int round, int count) {
   const auto wanted = static_cast<size_t>(round);
   bool seen = false;
-  if (wanted >= sets.rounds.size() && (sets.rounds.empty() || sets.RoundBytes() < kMaxKeptBytes)) {
+  if (wanted >= sets.rounds.size() && (sets.rounds.empty() || sets.RoundBytes() < limits_.kept_bytes)) {
     PoolSpec spec;
     spec.sizes = sets.timed_sizes;
     spec.keep = true;
@@ -228,7 +233,7 @@ void TaskSetsCache::Drop(std::list<Entry>::iterator entry) {
 void TaskSetsCache::DropOldest() {
   int64_t total = 0;
   for (const Entry& entry : entries_) total += entry.sets.bytes();
-  while (entries_.size() > 1 && total > limit_bytes_) {
+  while (entries_.size() > 1 && total > limits_.all_bytes) {
     total -= entries_.back().sets.bytes();
     Drop(std::prev(entries_.end()));
   }

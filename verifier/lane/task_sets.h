@@ -56,11 +56,25 @@ struct TaskSets {
   int64_t RoundBytes() const;
 };
 
+/// How much memory sets may take, and what calls cost before any candidate ran: for choosing the sets of a round.
+struct SetLimits {
+  int64_t all_bytes = int64_t{256} << 20;        // of all tasks
+  int64_t kept_bytes = int64_t{96} << 20;        // of all rounds of a task
+  int64_t round_bytes = int64_t{64} << 20;       // of a round, unless two sets are already more
+  int64_t copied_parameters = int64_t{1} << 20;  // weights that each slot has a copy of
+  int slots = 512;
+  double message_ns = 2'000;                     // what a message costs a runner
+  double fastest_bytes_per_ns = 32;              // of any call
+  double fastest_call_ns = 500;
+};
+/// For the host's memory, or for that of a GPU in proportion to what it has.
+SetLimits LimitsFor(const DeviceProperties& device);
+
 /// Least recently used tasks leave when the sets outgrow the limit.
 class TaskSetsCache {
  public:
-  TaskSetsCache(const Device* device, ReferenceWorker* worker, SecretSeeds* seeds, int64_t limit_bytes)
-      : device_(device), worker_(worker), seeds_(seeds), limit_bytes_(limit_bytes) {}
+  TaskSetsCache(const Device* device, ReferenceWorker* worker, SecretSeeds* seeds)
+      : device_(device), worker_(worker), seeds_(seeds), limits_(LimitsFor(device->properties())) {}
 
   /// The task's sets, ready for checking. Valid until the next call. Native kernels get their weights with each call, and
   /// they differ from call to call; a Python module holds its weights, so that they are the same in all calls on a case.
@@ -83,7 +97,7 @@ class TaskSetsCache {
   const Device* device_;
   ReferenceWorker* worker_;
   SecretSeeds* seeds_;
-  int64_t limit_bytes_;
+  SetLimits limits_;
   int64_t next_pool_ = 1;
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fcntl.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -14,11 +15,9 @@
 namespace hone::verifier {
 namespace {
 
-constexpr int kCalibrations = 9;
 constexpr double kWorkerRoundNs = 150'000;  // of the reference's timed calls in a round, and at most so many calls
 constexpr int kWorkerCalls = 5;
-constexpr int kWorkerWarm = 1;  // calls before them: an interpreter is slow to come back from a message
-constexpr absl::Duration kQuietTime = absl::Seconds(30);  // for a runner to obey before it holds an artefact
+constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
 
@@ -48,7 +47,7 @@ struct Timer::Session {
   const LaneJob& job;
   TaskSets& sets;
   Budget& budget;
-  const ScopedCore& core;
+  const ScopedCore* core;      // null: everybody where the system puts them
   std::vector<Party> parties;  // the candidate first
   uint16_t poison = 0;
   int rounds_staged = 0;
@@ -72,19 +71,25 @@ struct Timer::Session {
   }
   int Slots() const {
     int slots = SlotsOfRunners();
-    for (const Party& party : parties) slots = std::max(slots, party.runner == nullptr ? party.calls + kWorkerWarm : 1);
+    for (const Party& party : parties) slots = std::max(slots, party.runner == nullptr ? party.calls + WorkerWarm() : 1);
     return slots;
   }
+
+  /// Calls of the worker's that do not count: an interpreter is slow to come back from a message. On a device it warms
+  /// itself up.
+  int WorkerWarm() const { return core != nullptr ? 1 : 0; }
 
   Party& candidate() { return parties.front(); }
   const Party& candidate() const { return parties.front(); }
   bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
 };
 
-absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budget& budget) {
-  const ScopedCore core(cpu_core_);
-  core.Bind(worker_->pid());
-  Session session{job, sets, budget, core};
+absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budget& budget, OpenedRunner opened) {
+  std::optional<ScopedCore> core;  // where the clock is processor time; a GPU's helper threads need cores of their own
+  if (!device_->table().clock_is_wall) core.emplace(cpu_core_);
+  if (core) core->Bind(worker_->pid());
+  host_->AwaitPrepared();
+  Session session{job, sets, budget, core ? &*core : nullptr};
   session.poison = DrawPoison(*seeds_);
   session.parties.emplace_back();
   for (const Baseline baseline : job.protocol.baselines) {
@@ -105,7 +110,8 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budge
   if (session.parties.size() == 1) return std::move(session.result);
 
   HONE_RETURN_IF_ERROR(Open(session));
-  HONE_ASSIGN_OR_RETURN(session.result.finding, OpenRunner(session, session.candidate(), job.build.artefact));
+  HONE_ASSIGN_OR_RETURN(session.result.finding, OpenRunner(session, session.candidate(), job.build.artefact,
+                                                                std::move(opened)));
   if (!session.result.finding) {
     HONE_ASSIGN_OR_RETURN(session.result.finding, WarmUp(session));
   }
@@ -115,7 +121,8 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budge
     const absl::Time begin = absl::Now();
     HONE_ASSIGN_OR_RETURN(session.result.finding, PlayRound(session, round + 1));
     if (session.result.finding) break;
-    if (round + 1 >= protocol.min_rounds) {
+    const auto counted = static_cast<int>(session.candidate().call_ns.size());
+    if (counted >= protocol.min_rounds) {
       const Estimate estimate =
           Speedup(session.parties[1].call_ns, session.candidate().call_ns, protocol.statistic);
       if (RelativeHalfWidth(estimate) <= protocol.target_half_width) break;
@@ -124,6 +131,7 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budge
   }
   if (!session.result.finding) session.result.finding = CrossCheck(session);
   if (session.result.finding) return std::move(session.result);
+  if (session.candidate().call_ns.empty()) return absl::UnavailableError("the device's clock is throttled all the time");
   for (size_t i = 1; i < session.parties.size(); ++i) {
     const Party& party = session.parties[i];
     Timing timing;
@@ -152,35 +160,34 @@ absl::Status Timer::Open(Session& session) {
       TableWriter::BytesFor(2, tensors, session.sets.timed_size_values.size(), session.sets.timed_plan.scalars.size(),
                             static_cast<size_t>(session.sets.slots), session.sets.timed_plan.recipe.size());
   HONE_RETURN_IF_ERROR(stage_.Reserve(table_bytes, layout.input_bytes, layout.output_bytes, scalar ? 2 : 1));
-  const std::vector<TableRegion> regions = {{layout.input_address, layout.input_bytes, 0, 0, 0},
-                                            {layout.output_address, layout.output_bytes, 0, 1, 0}};
+  const bool parts = device_->properties().maps_parts;
+  const uint64_t input_bytes = parts ? layout.input_bytes : stage_.inputs().bytes();
+  const uint64_t output_bytes = parts ? layout.output_bytes : stage_.outputs(0).bytes();
+  const std::vector<TableRegion> regions = {{layout.input_address, input_bytes, 0, 0, 0},
+                                            {layout.output_address, output_bytes, 0, 1, 0}};
+  // What an earlier candidate left may be right answers to sets that this one is going to see.
+  for (int i = 0; i < (scalar ? 2 : 1); ++i) {
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device_->table().poison(device_->get(), stage_.outputs(i).data(), output_bytes, session.poison),
+        "poisoning the outputs"));
+  }
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(regions, session.job.signature, session.sets.timed_plan, session.sets.timed_size_values, layout.addresses);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party& party, const std::string& artefact) {
-  HONE_ASSIGN_OR_RETURN(party.runner, host_->Start());
-  session.core.Bind(party.runner->pid());
-  HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage_.table().Export(Access::kRead));
-  HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage_.inputs().Export(Access::kRead));
-  HONE_ASSIGN_OR_RETURN(const UniqueFd outputs, stage_.outputs(party.outputs).Export(Access::kReadWrite));
-  const absl::Time soon = absl::Now() + kQuietTime;
-  HONE_ASSIGN_OR_RETURN(const RunnerReport mapped,
-                        party.runner->Map(table.get(), stage_.table().bytes(), inputs.get(), outputs.get(), soon));
-  if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
-
-  // What a message costs, before a line of the candidate's has run.
-  std::vector<double> costs;
-  for (int i = 0; i < kCalibrations + 2; ++i) {
-    const int64_t before = device_->table().clock_ns(device_->get(), party.runner->pid());
-    HONE_ASSIGN_OR_RETURN(const RunnerReport empty, party.runner->Run(0, soon));
-    const int64_t after = device_->table().clock_ns(device_->get(), party.runner->pid());
-    if (!empty.ok() || before < 0 || after < 0) return absl::UnavailableError("a runner does not answer");
-    if (i >= 2) costs.push_back(static_cast<double>(after - before));
+absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party& party, const std::string& artefact,
+                                                         OpenedRunner opened) {
+  if (opened.runner != nullptr) {
+    party.runner = std::move(opened.runner);
+    party.overhead_ns = opened.overhead_ns;
+    HONE_RETURN_IF_ERROR(MapStage(*party.runner, stage_, party.outputs));
+    return std::optional<Finding>();
   }
-  party.overhead_ns = Median(std::move(costs));
-
+  HONE_ASSIGN_OR_RETURN(party.runner, host_->Start());
+  if (session.core != nullptr) session.core->Bind(party.runner->pid());
+  HONE_RETURN_IF_ERROR(MapStage(*party.runner, stage_, party.outputs));
+  HONE_ASSIGN_OR_RETURN(party.overhead_ns, MeasureOverhead(*device_, *party.runner));
   const UniqueFd file(open(artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", artefact));
   HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, session.budget.Charge([&](absl::Time deadline) {
@@ -212,6 +219,7 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
+  std::vector<Copy> copies;
   for (int slot = 0; slot < session.SlotsOfRunners(); ++slot) {
     for (size_t t = 0; t < tensors.size(); ++t) {
       if (session.IsOutput(t)) continue;
@@ -219,11 +227,11 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
           session.sets.share_parameters && session.job.signature.tensors[t].role == TensorArgument::Role::kParameter;
       if (shared && slot > 0) continue;
       const uint64_t offset = layout.offsets[static_cast<size_t>(slot) * tensors.size() + t];
-      HONE_RETURN_IF_ERROR(device_->Check(device.copy_in(device_->get(), stage_.inputs().data() + offset,
-                                                         pool.Data(slot, t), static_cast<uint64_t>(tensors[t].Bytes())),
-                                          "copying an input"));
+      copies.push_back({stage_.inputs().data() + offset, pool.Data(slot, t), static_cast<uint64_t>(tensors[t].Bytes())});
     }
   }
+  HONE_RETURN_IF_ERROR(device_->Check(device.copy(device_->get(), copies.data(), static_cast<int>(copies.size())),
+                                      "copying the inputs"));
   for (const Party& party : session.parties) {
     if (party.runner == nullptr) continue;
     HONE_RETURN_IF_ERROR(device_->Check(
@@ -238,8 +246,12 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   if (device_->table().evict != nullptr) {
     HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
   }
+  const absl::Time start = absl::Now();
+  const auto count_time = absl::MakeCleanup([&] {
+    session.result.run_seconds += absl::ToDoubleSeconds(absl::Now() - start);
+  });
   if (party.runner == nullptr) {
-    const int warm = std::min(kWorkerWarm, pool.sets() - 1);
+    const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
     HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, party.calls));
     party.round_ns = time.call_ns * party.calls;
     session.copy_ns.push_back(time.copy_ns);
@@ -253,7 +265,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   const int64_t after = device_->table().clock_ns(device_->get(), pid);
   if (!report.ok()) return Explain(session, party, report, device_->table());
   if (before < 0 || after < 0) return Cheat("forged_answer", "it answered and was gone");
-  if (party.clock_after_ns >= 0) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
+  if (party.clock_after_ns >= 0 && !device_->table().clock_is_wall) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
   party.clock_after_ns = after;
   const auto total = static_cast<double>(after - before);
   party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
@@ -264,51 +276,69 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   return std::optional<Finding>();
 }
 
+/// Everything at once; the last call first, because a candidate that answers before it is done has not written that one.
 absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, const Party& party, const Pool& pool) {
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
   const unsigned char* base = stage_.outputs(party.outputs).data();
-  for (int slot = 0; slot < party.calls; ++slot) {
+  std::vector<Comparison> comparisons;
+  std::vector<std::pair<int, size_t>> which;  // {slot, tensor}
+  for (int slot = party.calls; slot-- > 0;) {
     for (size_t t = 0; t < tensors.size(); ++t) {
       if (!session.IsOutput(t)) continue;
       const TensorSpec& spec = tensors[t];
       const Tolerance tolerance = ToleranceFor(session.job.task, spec.dtype);
-      const unsigned char* got = base + layout.offsets[static_cast<size_t>(slot) * tensors.size() + t];
-      Comparison comparison{got, pool.Data(slot, t), static_cast<uint64_t>(spec.Elements()),
-                            static_cast<int>(spec.dtype), tolerance.atol, tolerance.rtol, session.poison};
-      uint64_t differing = 0;
-      HONE_RETURN_IF_ERROR(
-          device_->Check(device.compare(device_->get(), &comparison, &differing), "comparing an output"));
-      if (differing == 0) continue;
-      std::vector<unsigned char> copy(static_cast<size_t>(spec.Bytes()));
-      HONE_RETURN_IF_ERROR(
-          device_->Check(device.copy_out(device_->get(), copy.data(), got, copy.size()), "reading an output"));
-      const OutputPair pair{&spec, copy.data(), pool.Data(slot, t), session.poison};
-      // The very same shape was right when it was checked: leaving work out is no accident.
-      if (const int64_t unwritten = CountUnwritten(pair); unwritten > 0) {
-        return Cheat("timed_call_skipped", absl::StrCat(unwritten, " of ", spec.Elements(), " elements of `", spec.name,
-                                                        "` not written in call ", slot, " of a timed round"));
-      }
-      Finding finding;
-      finding.status = VerdictStatus::kIncorrect;
-      finding.mismatch = DescribeMismatch(pair, tolerance, session.sets.cases.back().label);
-      finding.message = absl::StrCat("`", spec.name, "` is wrong in a timed call: ", finding.mismatch->diagnosis);
-      return finding;
+      comparisons.push_back({base + layout.offsets[static_cast<size_t>(slot) * tensors.size() + t], pool.Data(slot, t),
+                             static_cast<uint64_t>(spec.Elements()), static_cast<int>(spec.dtype), tolerance.atol,
+                             tolerance.rtol, session.poison});
+      which.emplace_back(slot, t);
     }
   }
+  std::vector<uint64_t> differing(comparisons.size());
+  HONE_RETURN_IF_ERROR(device_->Check(
+      device.compare(device_->get(), comparisons.data(), static_cast<int>(comparisons.size()), differing.data()),
+      "comparing the outputs"));
+  for (size_t i = comparisons.size(); i-- > 0;) {
+    if (differing[i] == 0) continue;
+    HONE_ASSIGN_OR_RETURN(Finding finding,
+                          ExplainDifference(session, comparisons[i], which[i].first, tensors[which[i].second]));
+    return std::optional<Finding>(std::move(finding));
+  }
+  std::vector<Span> gaps;
   for (const auto& [offset, bytes] : layout.gaps) {
     if (offset >= layout.output_ends[static_cast<size_t>(party.calls) - 1]) break;
-    uint64_t changed = 0;
-    HONE_RETURN_IF_ERROR(device_->Check(
-        device.count_changed(device_->get(), base + offset, bytes, session.poison, &changed), "reading an output"));
-    if (changed > 0) {
-      Finding finding;
-      finding.message = "out-of-bounds write beside an output in a timed call";
-      return finding;
-    }
+    gaps.push_back({base + offset, bytes});
   }
-  return std::optional<Finding>();
+  uint64_t changed = 0;
+  HONE_RETURN_IF_ERROR(device_->Check(device.count_changed(device_->get(), gaps.data(), static_cast<int>(gaps.size()),
+                                                           session.poison, &changed),
+                                      "reading an output"));
+  if (changed == 0) return std::optional<Finding>();
+  Finding finding;
+  finding.message = "out-of-bounds write beside an output in a timed call";
+  return finding;
+}
+
+absl::StatusOr<Finding> Timer::ExplainDifference(const Session& session, const Comparison& comparison, int slot,
+                                                 const TensorSpec& spec) {
+  const DeviceTable& device = device_->table();
+  std::vector<unsigned char> got(static_cast<size_t>(spec.Bytes())), want(got.size());
+  HONE_RETURN_IF_ERROR(
+      device_->Check(device.copy_out(device_->get(), got.data(), comparison.got, got.size()), "reading an output"));
+  HONE_RETURN_IF_ERROR(device_->Check(device.copy_out(device_->get(), want.data(), comparison.want, want.size()),
+                                      "reading an expected output"));
+  const OutputPair pair{&spec, got.data(), want.data(), session.poison};
+  // The very same shape was right when it was checked: leaving work out is no accident.
+  if (const int64_t unwritten = CountUnwritten(pair); unwritten > 0) {
+    return Cheat("timed_call_skipped", absl::StrCat(unwritten, " of ", spec.Elements(), " elements of `", spec.name,
+                                                    "` not written in call ", slot, " of a timed round"));
+  }
+  Finding finding;
+  finding.status = VerdictStatus::kIncorrect;
+  finding.mismatch = DescribeMismatch(pair, ToleranceFor(session.job.task, spec.dtype), session.sets.cases.back().label);
+  finding.message = absl::StrCat("`", spec.name, "` is wrong in a timed call: ", finding.mismatch->diagnosis);
+  return finding;
 }
 
 /// One round that does not count: brings code and data in, learns how long a call takes, and from that how many calls a
@@ -317,7 +347,7 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
   HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, 0, session.Slots()));
   for (Party& party : session.parties) {
     if (party.kind != Party::Kind::kScalar) continue;
-    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, OpenRunner(session, party, session.job.scalar_build.artefact));
+    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, OpenRunner(session, party, session.job.scalar_build.artefact, {}));
     if (finding) {
       return absl::InvalidArgumentError(
           absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
@@ -340,10 +370,11 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
           absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
     }
     if (finding) return finding;
-    const bool worker = party.runner == nullptr;
-    const double wanted =
-        worker ? kWorkerRoundNs : party.overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
-    const double most = worker ? std::min(kWorkerCalls, std::max(1, session.sets.slots - kWorkerWarm)) : session.sets.slots;
+    const bool few = party.runner == nullptr && session.core != nullptr;
+    const double overhead_ns = party.runner != nullptr ? party.overhead_ns : session.candidate().overhead_ns;
+    const double wanted = few ? kWorkerRoundNs : overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
+    const double most = few ? std::min(kWorkerCalls, std::max(1, session.sets.slots - session.WorkerWarm()))
+                            : session.sets.slots;
     party.calls = static_cast<int>(std::clamp(std::ceil(wanted / std::max(party.round_ns, 1.0)), 1.0, most));
     party.disagreement_ns.clear();
   }
@@ -359,6 +390,7 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
   std::vector<Party*> order;
   for (Party& party : session.parties) order.push_back(&party);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[seeds_->Below(i)]);
+  bool throttled = false;
   for (Party* party : order) {
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, *party, *pool));
     if (finding) {
@@ -366,12 +398,26 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
       return absl::InvalidArgumentError(
           absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
     }
-    party->call_ns.push_back(party->round_ns / party->calls);
+    HONE_ASSIGN_OR_RETURN(const bool slow, IsThrottled());
+    throttled = throttled || slow;
+  }
+  if (throttled) {
+    ++session.result.throttled;
+    session.candidate().disagreement_ns.pop_back();
+  } else {
+    for (Party& party : session.parties) party.call_ns.push_back(party.round_ns / party.calls);
   }
   session.result.calls += session.candidate().calls;
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareRound(session, session.candidate(), *pool));
   if (!finding) session.result.right += session.candidate().calls;
   return finding;
+}
+
+absl::StatusOr<bool> Timer::IsThrottled() const {
+  if (device_->table().measure_clock == nullptr) return false;
+  double mhz = 0;
+  HONE_RETURN_IF_ERROR(device_->Check(device_->table().measure_clock(device_->get(), &mhz), "reading the clock"));
+  return mhz > 0 && mhz < kThrottled * device_->properties().clock_mhz;
 }
 
 /// The runner's own clock and the time it used between rounds, against what honest work leaves there.

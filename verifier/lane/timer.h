@@ -4,6 +4,9 @@
 // with cold data: the cache is cleared before each party's turn, or a round's sets are more than it holds. Every output of
 // every timed call is compared.
 //
+// On a GPU a round's time is that from its message to its answer, less what a message alone costs; the candidate's own events
+// are compared with it. A round in which the device ran at a throttled clock does not count.
+//
 // On the CPU device a round's time is the processor time that the kernel accounts to the runner's process, read by the
 // judge around the round's message, less what a message alone costs. Whatever a runner does in that time is charged to it,
 // and what it does outside is noticed.
@@ -20,6 +23,7 @@
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/findings.h"
 #include "verifier/lane/lane.h"
+#include "verifier/lane/opened_runner.h"
 #include "verifier/lane/task_sets.h"
 #include "verifier/runner/runner_host.h"
 
@@ -27,6 +31,8 @@ namespace hone::verifier {
 
 struct TimeResult {
   std::vector<Timing> timings;     // one for each baseline
+  double run_seconds = 0;          // of rounds: the candidate's calls and those of its baselines
+  int throttled = 0;               // rounds that did not count
   int calls = 0;                   // timed calls of the candidate, all compared
   int right = 0;
   std::optional<Finding> finding;  // then the timings are empty
@@ -45,22 +51,26 @@ class Timer {
         cpu_core_(cpu_core),
         stage_(device) {}
 
-  /// kInvalidArgument: the task's scalar baseline does not run or is wrong. kUnimplemented: a baseline that this device
-  /// does not have.
-  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, Budget& budget);
+  /// `opened`: a runner that holds the candidate already, or none. kInvalidArgument: the task's scalar baseline does not run
+  /// or is wrong. kUnimplemented: a baseline that this device does not have.
+  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, Budget& budget, OpenedRunner opened);
 
  private:
   struct Party;
   struct Session;
   absl::Status Open(Session& session);
-  absl::StatusOr<std::optional<Finding>> OpenRunner(Session& session, Party& party, const std::string& artefact);
+  absl::StatusOr<std::optional<Finding>> OpenRunner(Session& session, Party& party, const std::string& artefact,
+                                                    OpenedRunner opened);
   absl::Status StageRound(Session& session, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> PrepareRound(Session& session, bool first);
   static Finding Explain(const Session& session, const Party& party, const RunnerReport& report, const DeviceTable& device);
   absl::StatusOr<std::optional<Finding>> RunParty(Session& session, Party& party, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> CompareRound(Session& session, const Party& party, const Pool& pool);
+  absl::StatusOr<Finding> ExplainDifference(const Session& session, const Comparison& comparison, int slot,
+                                            const TensorSpec& spec);
   absl::StatusOr<std::optional<Finding>> WarmUp(Session& session);
   absl::StatusOr<std::optional<Finding>> PlayRound(Session& session, int round);
+  absl::StatusOr<bool> IsThrottled() const;
   std::optional<Finding> CrossCheck(const Session& session) const;
 
   const Device* device_;

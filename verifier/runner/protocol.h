@@ -6,7 +6,8 @@
 //
 //   judge -> zygote   ForkRequest with {runner's socket, runner's standard error}
 //   zygote -> judge   ZygoteReady once, then RunnerEnded for each runner
-//   runner -> judge   kHello; carries the runner's credentials, from which the judge learns its pid
+//   runner -> judge   kHello; carries the runner's credentials, from which the judge learns its pid. On a GPU it comes when
+//                     the device is ready to be used, or with a code and a text
 //   judge -> runner   kMap with {table, inputs, outputs}                -> kLoaded or kLoadFailed
 //   judge -> runner   kLoad with {artefact}                             -> kLoaded or kLoadFailed
 //   judge -> runner   kPrepare, to runners of Python candidates     -> kLoaded or kLoadFailed
@@ -25,6 +26,7 @@ inline constexpr uint32_t kRunnerMagic = 0x31454e48;  // "HNE1"
 inline constexpr int kMaxDimensions = 8;
 
 enum class CommandKind : uint32_t { kMap = 1, kLoad = 2, kRun = 3, kPrepare = 4 };
+// kMap may come again with other buffers: those are then the ones that kRun is about.
 enum class AnswerKind : uint32_t { kHello = 1, kLoaded = 2, kLoadFailed = 3, kDone = 4, kFault = 5 };
 
 /// The order in which an emulated device runs blocks and threads between barriers; real devices ignore it.
@@ -80,7 +82,7 @@ struct Answer {
   uint64_t epoch = 0;
   int32_t code = 0;            // kDone: what the failing call returned, 0 for none
   uint32_t failed_call = 0;    // kDone with a code
-  int64_t process_ns = 0;      // kDone: processor time inside the calls, as the runner saw it
+  int64_t process_ns = 0;      // kDone: time of the calls, as the runner saw it: processor time, or the device's events
   int32_t signal = 0;          // kFault
   int32_t system_call = -1;    // kFault by the system-call filter
   uint64_t address = 0;        // kFault: what it tried to reach
@@ -93,8 +95,8 @@ struct Answer {
 
 /// One stretch of a buffer to map, at a page boundary.
 struct TableRegion {
-  uint64_t address = 0;
-  uint64_t bytes = 0;
+  uint64_t address = 0;    // where the runner is to map it; a device may choose another
+  uint64_t bytes = 0;      // on a GPU those of the whole buffer
   uint64_t offset = 0;     // in its buffer
   uint32_t writable = 0;   // 0: of the inputs, 1: of the outputs
   uint32_t reserved = 0;

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
@@ -110,6 +111,12 @@ int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
   return whole && message->magic == kRunnerMagic ? 1 : -1;
 }
 
+/// Whether the sandbox shows it anyway.
+bool IsSystemLibrary(const std::string& path) {
+  return absl::StartsWith(path, "/usr/lib/") || absl::StartsWith(path, "/lib/") || absl::StartsWith(path, "/lib64/") ||
+         path.find('/') == std::string::npos;
+}
+
 }  // namespace
 
 // ---- Runner ----
@@ -126,11 +133,20 @@ void Runner::Kill() {
 }
 
 absl::Status Runner::AwaitHello(absl::Time deadline) {
+  if (pid_fd_) {  // it was ready before; is it still?
+    return AwaitReadable(pid_fd_.get(), absl::InfinitePast()) ? absl::UnavailableError("a candidate runner ended while it waited")
+                                                               : absl::OkStatus();
+  }
   Answer answer;
   ucred sender = {};
   if (!AwaitReadable(socket_.get(), deadline)) return absl::UnavailableError("a candidate runner does not start");
   if (ReceiveExactly(socket_.get(), &answer, &sender) != 1 || answer.kind != AnswerKind::kHello || sender.pid <= 0) {
     return absl::UnavailableError("a candidate runner ended at its start");
+  }
+  if (answer.code != 0) {
+    return absl::UnavailableError(absl::StrCat("a candidate runner cannot open its device: ",
+                                               std::string(answer.text, strnlen(answer.text, sizeof answer.text)), " (",
+                                               answer.code, ")"));
   }
   const int off = 0;  // later messages need no credentials, and carry none for speed
   setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &off, sizeof off);
@@ -294,10 +310,20 @@ absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
     spawn.pass_fds.emplace_back(filter.get(), 4);
   }
   if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
+  if (!options_.gpu_backend.empty()) {
+    spawn.argv.insert(spawn.argv.end(), {"--gpu", options_.gpu_backend, options_.gpu_driver});
+  }
   spawn.argv.insert(spawn.argv.end(), options_.libraries.begin(), options_.libraries.end());
   if (sandbox == "bubblewrap") {
     SandboxSpec box;
-    box.read_only = options_.libraries;
+    for (const std::string& library : options_.libraries) {
+      if (!IsSystemLibrary(library)) box.read_only.push_back(library);
+    }
+    if (!options_.gpu_driver.empty() && !IsSystemLibrary(options_.gpu_driver)) {
+      box.read_only.push_back(options_.gpu_driver);
+    }
+    box.devices = options_.devices;
+    box.sys = !options_.gpu_backend.empty();
     box.read_only.insert(box.read_only.end(), options_.folders.begin(), options_.folders.end());
     box.environment = options_.environment;
     if (options_.interpreter.empty()) {
@@ -354,6 +380,12 @@ void RunnerHost::Prepare(int runners) {
     auto runner = Fork();
     if (!runner.ok()) return;  // Start will see why
     prepared_.push_back(*std::move(runner));
+  }
+}
+
+void RunnerHost::AwaitPrepared() {
+  for (auto& runner : prepared_) {
+    if (!runner->AwaitHello(absl::Now() + kProcessEnd).ok()) break;  // Start will see why
   }
 }
 

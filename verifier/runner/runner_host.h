@@ -25,12 +25,17 @@ struct RunnerHostOptions {
   std::string program;                   // hone-runner, or the script of an interpreter
   std::string interpreter;               // Python that runs `program`; empty: it runs by itself
   std::vector<std::string> folders;      // that the interpreter reads, besides the program's own
-  std::vector<std::string> environment;  // "KEY=value" of the interpreter
   absl::Duration start_timeout = absl::Seconds(20);  // of the zygote
   std::string sandbox = "auto";          // "auto", "bubblewrap", "none"
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
   int cpu_core = -1;                     // -1: any
-  int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner
+  int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner; 0: unlimited
+  std::vector<std::string> environment;  // "KEY=value": all of it
+
+  // Of a GPU: runners open the one device that the environment leaves visible.
+  std::string gpu_backend;               // "cuda"; empty: none
+  std::string gpu_driver;                // absolute path of the driver's library
+  std::vector<std::string> devices;      // device nodes inside the sandbox
 };
 
 /// What came of one command.
@@ -114,6 +119,8 @@ class RunnerHost {
   void Prepare(int runners);
   /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
   absl::StatusOr<std::unique_ptr<Runner>> Start();
+  /// Waits until the runners forked ahead are ready, so that none starts while something is timed.
+  void AwaitPrepared();
 
   /// From another thread: commands that run fail soon, and so do all later ones.
   void Interrupt();

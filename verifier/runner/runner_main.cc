@@ -2,8 +2,9 @@
 // for each candidate; a runner loads one artefact, makes the calls it is told to, and is killed. Everything in here after
 // the artefact is loaded shares its address space with untrusted code, and nothing it says is believed (protocol.h).
 //
-// usage: hone-runner ZYGOTE_SOCKET [--core N] [RUNTIME.so ...]
+// usage: hone-runner ZYGOTE_SOCKET [--core N] [--gpu BACKEND DRIVER.so] [RUNTIME.so ...]
 //   ZYGOTE_SOCKET  number of the inherited socket to the judge
+//   --gpu          runners open the one visible device of this backend ("cuda"), each for itself and before its hello
 //   RUNTIME.so     libraries loaded before the first fork, with their symbols visible to artefacts
 
 #include <cerrno>
@@ -30,6 +31,7 @@
 
 #include "verifier/device/cpu/runtime.h"
 #include "verifier/runner/abi.h"
+#include "verifier/runner/gpu.h"
 #include "verifier/runner/protocol.h"
 #include "verifier/sandbox/seccomp.h"
 
@@ -91,29 +93,43 @@ class Workspace {
   }
   void Reset() {
     while (blocks_.size() > 1) {  // keep the largest
-      munmap(blocks_.front().data, blocks_.front().bytes);
+      Free(blocks_.front());
       blocks_.erase(blocks_.begin());
     }
     used_ = 0;
   }
   bool failed() const { return failed_; }
+  void UseMemoryOf(GpuRunner* gpu) { gpu_ = gpu; }
 
  private:
   struct Block {
     char* data;
     uint64_t bytes;
   };
+  char* Allocate(uint64_t bytes) {
+    if (gpu_ != nullptr) return static_cast<char*>(gpu_->Allocate(bytes));
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? nullptr : static_cast<char*>(data);
+  }
+  void Free(const Block& block) {
+    if (gpu_ != nullptr) {
+      gpu_->Free(block.data);
+    } else {
+      munmap(block.data, block.bytes);
+    }
+  }
   /// A block in which the next part ends at `end`; memory already handed out stays where it is.
   bool Reserve(uint64_t end) {
     if (!blocks_.empty() && end <= blocks_.back().bytes) return true;
     uint64_t bytes = blocks_.empty() ? 1 << 20 : 2 * blocks_.back().bytes;
     while (bytes < end) bytes *= 2;
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return false;
-    blocks_.push_back({static_cast<char*>(data), bytes});
+    char* data = Allocate(bytes);
+    if (data == nullptr) return false;
+    blocks_.push_back({data, bytes});
     return true;
   }
 
+  GpuRunner* gpu_ = nullptr;  // whose memory it is; null: the host's
   std::vector<Block> blocks_;
   uint64_t used_ = 0;
   bool failed_ = false;
@@ -201,7 +217,8 @@ int64_t ProcessNs() {
 
 class Runner {
  public:
-  Runner(int socket, const SystemCallFilters* filters) : socket_(socket), filters_(filters) {}
+  /// `gpu` null: artefacts run on the host.
+  Runner(int socket, const SystemCallFilters* filters, GpuRunner* gpu) : socket_(socket), filters_(filters), gpu_(gpu) {}
 
   int Loop() {
     Answer hello;
@@ -240,10 +257,10 @@ class Runner {
     Answer answer = Begin(AnswerKind::kLoadFailed, command);
     if (fds.size() != 3) return Failed(answer, "expected 3 descriptors");
     void* mapped = mmap(nullptr, command.table_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fds[0], 0);
-    if (mapped == MAP_FAILED || !MapRegions(static_cast<const char*>(mapped), fds[1], fds[2])) {
-      return Failed(answer, strerror(errno));
-    }
+    if (mapped == MAP_FAILED) return Failed(answer, strerror(errno));
+    const int error = MapRegions(static_cast<const char*>(mapped), fds[1], fds[2]);
     for (const int fd : fds) close(fd);
+    if (error != 0) return Failed(answer, gpu_ != nullptr ? GpuErrorName(kCudaDialect, error) : strerror(error));
     answer.kind = AnswerKind::kLoaded;
     return answer;
   }
@@ -277,19 +294,25 @@ class Runner {
     return answer;
   }
 
-  bool MapRegions(const char* table, int inputs, int outputs) {
+  /// 0, or errno or the device's error.
+  int MapRegions(const char* table, int inputs, int outputs) {
     table_ = table;
+    if (gpu_ != nullptr) gpu_->BeginMapping();
     const auto& header = *InTable<TableHeader>(0);
     const auto* regions = InTable<TableRegion>(header.regions);
     for (uint32_t i = 0; i < header.region_count; ++i) {
       const TableRegion& region = regions[i];
+      if (gpu_ != nullptr) {
+        if (const int error = gpu_->Map(region, region.writable != 0 ? outputs : inputs); error != 0) return error;
+        continue;
+      }
       void* wanted = reinterpret_cast<void*>(region.address);
       const int protection = PROT_READ | (region.writable ? PROT_WRITE : 0);
       void* got = mmap(wanted, region.bytes, protection, MAP_SHARED | MAP_POPULATE | MAP_FIXED_NOREPLACE,
                        region.writable ? outputs : inputs, static_cast<off_t>(region.offset));
-      if (got != wanted) return false;
+      if (got != wanted) return errno != 0 ? errno : EEXIST;
     }
-    return true;
+    return 0;
   }
 
   Answer Run(const Command& command) {
@@ -312,23 +335,35 @@ class Runner {
     PrepareDevice(command, header, described);
     Answer answer = Begin(AnswerKind::kDone, command);
     const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
-    const int64_t start = ProcessNs();
-    for (uint32_t i = 0; i < command.call_count; ++i, addresses += header.tensor_count) {
-      for (uint32_t t = 0; t < header.tensor_count; ++t) tensors_[t].data = reinterpret_cast<void*>(addresses[t]);
+    answer.code = Begin();
+    for (uint32_t i = 0; answer.code == 0 && i < command.call_count; ++i, addresses += header.tensor_count) {
+      for (uint32_t t = 0; t < header.tensor_count; ++t) tensors_[t].data = Here(addresses[t]);
       answer.code = entry_(&call);
       g_process->workspace.Reset();
-      if (answer.code != 0) {
-        answer.failed_call = command.first_call + i;
-        break;
-      }
+      if (answer.code != 0) answer.failed_call = command.first_call + i;
     }
-    answer.process_ns = ProcessNs() - start;
+    const int ended = End(&answer.process_ns);
+    if (answer.code == 0) answer.code = ended;
     if (answer.code == 0 && device().present) answer.code = device().first_error();  // a launch nobody asked about
     answer.workspace_failed = g_process->workspace.failed();
     return answer;
   }
 
   static const EmulatedDevice& device() { return g_process->device; }
+
+  int Begin() {
+    if (gpu_ != nullptr) return gpu_->Begin();
+    start_ns_ = ProcessNs();
+    return 0;
+  }
+  int End(int64_t* ns) {
+    if (gpu_ != nullptr) return gpu_->End(ns);
+    *ns = ProcessNs() - start_ns_;
+    return 0;
+  }
+  void* Here(uint64_t address) const {
+    return reinterpret_cast<void*>(gpu_ != nullptr ? gpu_->Translate(address) : address);
+  }
 
   /// Tells the emulated device what memory there is: for a checked call the very tensors, so that a fault can be put in
   /// words, else the mapped regions.
@@ -358,6 +393,8 @@ class Runner {
 
   const int socket_;
   const SystemCallFilters* filters_;
+  GpuRunner* gpu_;
+  int64_t start_ns_ = 0;
   bool registered_ = false;
   const char* table_ = nullptr;
   HoneEntry entry_ = nullptr;
@@ -369,8 +406,15 @@ void Limit(int resource, uint64_t value) {
   setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
 }
 
+/// How runners open their device.
+struct GpuChoice {
+  const GpuDialect* dialect = nullptr;  // null: none
+  std::string driver_library;
+};
+
 /// The forked process, to its end.
-[[noreturn]] void BecomeRunner(int socket, int output, const ForkRequest& request, const SystemCallFilters* filters) {
+[[noreturn]] void BecomeRunner(int socket, int output, const ForkRequest& request, const SystemCallFilters* filters,
+                               const GpuChoice& choice) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(output, 1);
   dup2(output, 2);
@@ -383,7 +427,7 @@ void Limit(int resource, uint64_t value) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   Limit(RLIMIT_CORE, 0);
   Limit(RLIMIT_FSIZE, 0);
-  Limit(RLIMIT_NOFILE, 64);
+  Limit(RLIMIT_NOFILE, choice.dialect != nullptr ? 256 : 64);
   if (request.data_limit_bytes > 0) Limit(RLIMIT_DATA, request.data_limit_bytes);
   if (request.cpu_limit_s > 0) Limit(RLIMIT_CPU, request.cpu_limit_s);
   Process process;
@@ -391,14 +435,27 @@ void Limit(int resource, uint64_t value) {
   process.device.Find();
   g_process = &process;
   CatchFaults();
-  _exit(Runner(3, filters).Loop());
+  GpuRunner gpu;
+  if (choice.dialect != nullptr) {
+    Answer refusal;
+    std::string error;
+    refusal.code = gpu.Open(*choice.dialect, choice.driver_library, &error);
+    if (refusal.code != 0) {
+      std::snprintf(refusal.text, sizeof refusal.text, "%s", error.c_str());
+      Send(3, refusal);
+      _exit(1);
+    }
+    process.workspace.UseMemoryOf(&gpu);
+  }
+  _exit(Runner(3, filters, choice.dialect != nullptr ? &gpu : nullptr).Loop());
 }
 
 // ---- The zygote. ----
 
 class Zygote {
  public:
-  Zygote(int control, const SystemCallFilters* filters) : control_(control), filters_(filters) {}
+  Zygote(int control, const SystemCallFilters* filters, GpuChoice gpu)
+      : control_(control), filters_(filters), gpu_(std::move(gpu)) {}
 
   int Loop() {
     sigset_t child_signal;
@@ -427,7 +484,7 @@ class Zygote {
     pid_t pid = -1;
     errno = EINVAL;
     if (fds.size() == 2) pid = fork();
-    if (pid == 0) BecomeRunner(fds[0], fds[1], request, filters_);
+    if (pid == 0) BecomeRunner(fds[0], fds[1], request, filters_, gpu_);
     if (pid < 0) {
       RunnerEnded ended;
       ended.id = request.id;
@@ -465,6 +522,7 @@ class Zygote {
   };
   const int control_;
   const SystemCallFilters* filters_;
+  const GpuChoice gpu_;
   std::vector<Entry> runners_;
 };
 
@@ -475,23 +533,29 @@ int ZygoteMain(int argc, char** argv) {
   std::string error;
   // A runner of the same user could otherwise read this process's memory.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) error = strerror(errno);
-  if (error.empty()) ready.seccomp = AssembleFilters(&filters, &error);
   // Artefacts name no libraries of their own: the C library's mathematics must be there when they are opened.
   if (error.empty() && dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL) == nullptr) error = dlerror();
   dlopen("libmvec.so.1", RTLD_NOW | RTLD_GLOBAL);  // vector forms; not on every machine
+  GpuChoice gpu;
   for (int i = 2; i < argc && error.empty(); ++i) {
     if (std::strcmp(argv[i], "--core") == 0 && i + 1 < argc) {
       cpu_set_t cores;
       CPU_ZERO(&cores);
       CPU_SET(static_cast<size_t>(std::atoi(argv[++i])), &cores);
       if (sched_setaffinity(0, sizeof cores, &cores) != 0) error = std::string("--core: ") + strerror(errno);
+    } else if (std::strcmp(argv[i], "--gpu") == 0 && i + 2 < argc) {
+      if (std::strcmp(argv[++i], kCudaDialect.backend) == 0) gpu.dialect = &kCudaDialect;
+      if (gpu.dialect == nullptr) error = std::string("--gpu: no backend ") + argv[i];
+      gpu.driver_library = argv[++i];
     } else if (dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       error = dlerror();
     }
   }
+  const FilterFor purpose = gpu.dialect != nullptr ? FilterFor::kGpu : FilterFor::kHost;
+  if (error.empty()) ready.seccomp = AssembleFilters(purpose, &filters, &error);
   std::snprintf(ready.message, sizeof ready.message, "%s", error.c_str());
   if (!Send(control, ready) || !error.empty()) return 1;
-  return Zygote(control, &filters).Loop();
+  return Zygote(control, &filters, std::move(gpu)).Loop();
 }
 
 }  // namespace

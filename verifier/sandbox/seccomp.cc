@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <memory>
+#include <sched.h>
 #include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -110,6 +111,56 @@ bool Assemble(bool loading, std::vector<sock_filter>* program, std::string* erro
   return true;
 }
 
+/// What a GPU's driver asks for after its context exists.
+constexpr int kGpuCalls[] = {
+    SCMP_SYS(ioctl),       SCMP_SYS(mmap),          SCMP_SYS(mprotect),       SCMP_SYS(poll),
+    SCMP_SYS(ppoll),       SCMP_SYS(pread64),       SCMP_SYS(newfstatat),     SCMP_SYS(statx),
+    SCMP_SYS(stat),        SCMP_SYS(lstat),         SCMP_SYS(access),         SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),  SCMP_SYS(readlink),      SCMP_SYS(readlinkat),     SCMP_SYS(getdents64),
+    SCMP_SYS(fcntl),       SCMP_SYS(dup),           SCMP_SYS(eventfd2),       SCMP_SYS(pipe2),
+    SCMP_SYS(epoll_wait),  SCMP_SYS(epoll_pwait),   SCMP_SYS(epoll_ctl),      SCMP_SYS(epoll_create1),
+    SCMP_SYS(uname),       SCMP_SYS(getuid),        SCMP_SYS(geteuid),        SCMP_SYS(getgid),
+    SCMP_SYS(getegid),     SCMP_SYS(getppid),       SCMP_SYS(getcwd),         SCMP_SYS(getrusage),
+    SCMP_SYS(times),       SCMP_SYS(prctl),         SCMP_SYS(prlimit64),      SCMP_SYS(getrlimit),
+    SCMP_SYS(set_tid_address), SCMP_SYS(arch_prctl), SCMP_SYS(membarrier),    SCMP_SYS(get_mempolicy),
+    SCMP_SYS(mbind),       SCMP_SYS(mlock),         SCMP_SYS(munlock),        SCMP_SYS(mincore),
+    SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(sched_setaffinity),
+    SCMP_SYS(restart_syscall), SCMP_SYS(memfd_create), SCMP_SYS(ftruncate),   SCMP_SYS(statfs),
+    SCMP_SYS(fstatfs),     SCMP_SYS(pselect6),      SCMP_SYS(select),         SCMP_SYS(rt_sigtimedwait),
+};
+
+bool AssembleForGpu(bool loading, std::vector<sock_filter>* program, std::string* error) {
+  Context context(seccomp_init(SCMP_ACT_TRAP), &seccomp_release);
+  if (context == nullptr) {
+    *error = "libseccomp cannot start a filter";
+    return false;
+  }
+  Rules rules(context.get());
+  rules.AddAll(SCMP_ACT_ALLOW, kAlwaysAllowed);
+  rules.AddAll(SCMP_ACT_ALLOW, kGpuCalls);
+  constexpr uint64_t kCreating = O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
+  rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kCreating, 0)});
+  rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kCreating, 0)});
+  // Threads, never processes. The newer call hides its flags in memory: without it the C library falls back to this one.
+  rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(clone), {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  rules.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
+  if (loading) {
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(rt_sigaction));
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(seccomp), {SCMP_A0(SCMP_CMP_EQ, SECCOMP_SET_MODE_FILTER)});
+  } else {
+    rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(rt_sigaction));
+  }
+  if (rules.error() != 0) {
+    *error = std::string("libseccomp refuses a rule: ") + strerror(rules.error());
+    return false;
+  }
+  if (!Export(context.get(), program)) {
+    *error = "libseccomp cannot export the filter";
+    return false;
+  }
+  return true;
+}
+
 constexpr int kToolCalls[] = {
     SCMP_SYS(pread64),    SCMP_SYS(newfstatat), SCMP_SYS(statx),         SCMP_SYS(stat),         SCMP_SYS(lstat),
     SCMP_SYS(access),     SCMP_SYS(faccessat),  SCMP_SYS(faccessat2),    SCMP_SYS(readlink),     SCMP_SYS(readlinkat),
@@ -167,7 +218,10 @@ bool AssembleInterpreterFilter(std::vector<sock_filter>* program, std::string* e
   return AssembleQuietFilter(false, true, program, error);
 }
 
-bool AssembleFilters(SystemCallFilters* filters, std::string* error) {
+bool AssembleFilters(FilterFor purpose, SystemCallFilters* filters, std::string* error) {
+  if (purpose == FilterFor::kGpu) {
+    return AssembleForGpu(true, &filters->loading, error) && AssembleForGpu(false, &filters->running, error);
+  }
   return Assemble(true, &filters->loading, error) && Assemble(false, &filters->running, error);
 }
 

@@ -19,8 +19,12 @@ struct SystemCallFilters {
   std::vector<sock_filter> running;  // added before its first call; filters only ever narrow
 };
 
+/// Where candidates compute. A GPU's driver talks to its device nodes by ioctl, maps them, and may start threads of its own:
+/// that much is allowed there, and open files, but still no other process, no socket and no new file.
+enum class FilterFor { kHost, kGpu };
+
 /// Assembles both filters once, for many processes to install. False with the reason in `error`.
-bool AssembleFilters(SystemCallFilters* filters, std::string* error);
+bool AssembleFilters(FilterFor purpose, SystemCallFilters* filters, std::string* error);
 
 /// For the tools of a compilation: a process that computes on its own memory and reads files, and, with `may_write`,
 /// creates them and execs once. No other process, no socket, no signal, no look into other processes. Anything else fails

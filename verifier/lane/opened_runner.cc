@@ -1,0 +1,46 @@
+#include "verifier/lane/opened_runner.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "verifier/timing/statistics.h"
+
+namespace hone::verifier {
+namespace {
+
+constexpr int kCalibrations = 9;
+constexpr int kWarm = 2;
+constexpr absl::Duration kQuietTime = absl::Seconds(30);  // for a runner to obey before it holds an artefact
+
+}  // namespace
+
+absl::Status MapStage(Runner& runner, Stage& stage, int outputs) {
+  HONE_ASSIGN_OR_RETURN(const UniqueFd table, stage.table().Export(Access::kRead));
+  HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage.inputs().Export(Access::kRead));
+  HONE_ASSIGN_OR_RETURN(const UniqueFd written, stage.outputs(outputs).Export(Access::kReadWrite));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport mapped, runner.Map(table.get(), stage.table().bytes(), inputs.get(),
+                                                              written.get(), absl::Now() + kQuietTime));
+  if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> MeasureOverhead(const Device& device, Runner& runner) {
+  const DeviceTable& table = device.table();
+  const absl::Time soon = absl::Now() + kQuietTime;
+  std::vector<double> costs;
+  for (int i = 0; i < kCalibrations + kWarm; ++i) {
+    if (table.clock_is_wall && table.evict != nullptr) {  // whose turn it was on a shared device is part of the cost
+      HONE_RETURN_IF_ERROR(device.Check(table.evict(device.get()), "clearing the cache"));
+    }
+    const int64_t before = table.clock_ns(device.get(), runner.pid());
+    HONE_ASSIGN_OR_RETURN(const RunnerReport empty, runner.Run(0, soon));
+    const int64_t after = table.clock_ns(device.get(), runner.pid());
+    if (!empty.ok() || before < 0 || after < 0) return absl::UnavailableError("a runner does not answer");
+    if (i >= kWarm) costs.push_back(static_cast<double>(after - before));
+  }
+  return Median(std::move(costs));
+}
+
+}  // namespace hone::verifier

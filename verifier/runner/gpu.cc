@@ -1,0 +1,80 @@
+#include "verifier/runner/gpu.h"
+
+#include <cstring>
+#include <dlfcn.h>
+
+namespace hone::verifier {
+
+int GpuRunner::Open(const GpuDialect& dialect, const std::string& driver_library, std::string* error) {
+  constexpr int kLibraryMissing = 304;
+  if (!driver_.Load(dialect, driver_library, error)) return kLibraryMissing;
+  int device = 0;
+  void* context = nullptr;
+  int code = driver_.Init(0);
+  if (code == 0) code = driver_.DeviceGet(&device, 0);
+  if (code == 0) code = driver_.DevicePrimaryCtxRetain(&context, device);
+  if (code == 0) code = driver_.CtxSetCurrent(context);
+  if (code == 0) code = driver_.MemAlloc(&scratch_, 256);
+  for (void*& event : events_) {
+    if (code == 0) code = driver_.EventCreate(&event, 0);
+  }
+  if (code != 0) {
+    *error = GpuErrorName(dialect, code);
+    return code;
+  }
+  int (*free)(void*) = nullptr;  // what initialises a runtime that has not been used
+  void* found = dlsym(RTLD_DEFAULT, (std::string(dialect.runtime_prefix) + "Free").c_str());
+  std::memcpy(&free, &found, sizeof found);
+  if (free != nullptr) code = free(nullptr);
+  int64_t ns = 0;
+  if (code == 0) code = Begin();
+  if (code == 0) code = End(&ns);
+  if (code != 0) *error = GpuErrorName(dialect, code);
+  return code;
+}
+
+int GpuRunner::Map(const TableRegion& region, int fd) {
+  GpuAllocation allocation = 0;
+  void* shared = reinterpret_cast<void*>(static_cast<intptr_t>(fd));
+  if (const int code = driver_.MemImportFromShareableHandle(&allocation, shared, kGpuFileDescriptor); code != 0) {
+    return code;
+  }
+  GpuAddress address = 0;
+  const int access = region.writable != 0 ? kGpuReadWrite : kGpuRead;
+  const int code = MapGpuMemory(driver_, 0, allocation, region.bytes, region.address, access, &address);
+  driver_.MemRelease(allocation);  // the mapping keeps the memory
+  if (code == 0 && address != region.address) moved_.push_back({region.address, region.bytes, address});
+  return code;
+}
+
+uint64_t GpuRunner::Translate(uint64_t address) const {
+  for (const Moved& moved : moved_) {
+    if (address >= moved.wanted && address - moved.wanted < moved.bytes) return address - moved.wanted + moved.got;
+  }
+  return address;
+}
+
+int GpuRunner::Begin() {
+  int code = driver_.MemsetD8Async(scratch_, 0, 1, nullptr);
+  if (code == 0) code = driver_.CtxSynchronize();
+  if (code == 0) code = driver_.EventRecord(events_[0], nullptr);
+  return code;
+}
+
+int GpuRunner::End(int64_t* ns) {
+  int code = driver_.EventRecord(events_[1], nullptr);
+  if (code == 0) code = driver_.CtxSynchronize();
+  float ms = 0;
+  if (code == 0) code = driver_.EventElapsedTime(&ms, events_[0], events_[1]);
+  *ns = static_cast<int64_t>(static_cast<double>(ms) * 1e6);
+  return code;
+}
+
+void* GpuRunner::Allocate(uint64_t bytes) {
+  GpuAddress address = 0;
+  return driver_.MemAlloc(&address, bytes) == 0 ? reinterpret_cast<void*>(address) : nullptr;
+}
+
+void GpuRunner::Free(void* data) { driver_.MemFree(reinterpret_cast<GpuAddress>(data)); }
+
+}  // namespace hone::verifier
