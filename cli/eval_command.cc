@@ -32,6 +32,7 @@ struct SamplesOptions {
   std::string server;
   std::string python;
   std::string sandbox = "auto";
+  std::string screen = "off";
   std::string log;
   bool json = false;
 };
@@ -114,7 +115,8 @@ absl::StatusOr<std::vector<Verdict>> JudgeByOwnServer(const std::vector<Recorded
   server_options.python = options.python;
   server_options.log_path = options.log;
   // The recordings were compiled by nvcc's bare command line.
-  server_options.extra_args = {absl::StrCat("--set=sandbox=", options.sandbox), "--set=rescue_flags=false"};
+  server_options.extra_args = {absl::StrCat("--set=sandbox=", options.sandbox), "--set=rescue_flags=false",
+                               absl::StrCat("--set=devices=[", options.device, "]"), absl::StrCat("--set=screen=", options.screen)};
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
   return Judge(samples, options, server->endpoint());
@@ -213,6 +215,8 @@ void AddEval(CLI::App& app, Action& action) {
   samples->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
   samples->add_option("--sandbox", options->sandbox, "Of the verifier of its own")
       ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));
+  samples->add_option("--screen", options->screen, "Of the verifier of its own, with --device cuda: cpu or off")
+      ->check(CLI::IsMember({"cpu", "off"}));
   samples->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
   samples->add_flag("--json", options->json, "The agreement and each verdict as JSON");
   samples->callback([options, &action] {

@@ -64,7 +64,8 @@ absl::StatusOr<Verdict> AskOwnServer(const VerifyOptions& options, const VerifyR
   verifier::LocalServerOptions server_options;
   server_options.python = options.python;
   server_options.log_path = options.log;
-  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=sandbox=", options.sandbox)};
+  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=sandbox=", options.sandbox),
+                               absl::StrCat("--set=devices=[", options.device, "]"), "--set=screen=off"};
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
   return Ask(server->endpoint(), request);

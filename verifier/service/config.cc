@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "verifier/service/noop_lane.h"
 
@@ -31,22 +33,33 @@ std::string CacheFolder() {
   return absl::StrCat(home.empty() ? "/tmp" : home + "/.cache", "/hone/verifier");
 }
 
+/// "cuda" (all of them) or "cuda:1".
+bool IsGpu(const std::string& device) {
+  if (device == "cuda") return true;
+  int index = 0;
+  return absl::StartsWith(device, "cuda:") && absl::SimpleAtoi(device.substr(5), &index) && index >= 0;
+}
+
 }  // namespace
 
 absl::Status Resolve(ServerConfig& config) {
   if (config.listen.empty()) return absl::InvalidArgumentError("listen: needs at least one address");
   if (config.devices.empty()) return absl::InvalidArgumentError("devices: needs at least one");
   for (const std::string& device : config.devices) {
-    if (device != "cpu" && device != kNoopDevice) {
-      return absl::InvalidArgumentError(absl::StrCat("devices: unknown device '", device, "'; there are: cpu, noop"));
+    if (device != "cpu" && device != kNoopDevice && !IsGpu(device)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("devices: unknown device '", device, "'; there are: cpu, cuda, cuda:N, noop"));
     }
     if (device == kNoopDevice && config.devices.size() > 1) {
       return absl::InvalidArgumentError("devices: noop stands alone, because it answers for every backend");
     }
   }
   const int cores = Cores();
+  const bool gpus = std::any_of(config.devices.begin(), config.devices.end(), IsGpu);
   if (config.lanes == 0) config.lanes = std::max(1, cores / 2);
-  if (config.build_slots == 0) config.build_slots = cores;
+  // What is timed on a GPU needs a core for the judge's side and one for the candidate's that no compiler takes.
+  if (config.build_slots == 0) config.build_slots = gpus ? std::max(1, cores - 2) : cores;
+  if (config.screen_lanes == 0) config.screen_lanes = std::clamp(cores / 4, 1, 4);
   if (config.folder.empty()) config.folder = CacheFolder();
   if (config.python.empty()) config.python = Environment("HONE_PYTHON");
   if (config.python.empty()) config.python = HONE_BUILD_PYTHON;

@@ -15,6 +15,10 @@ struct ServerConfig {
   std::string folder;
   std::vector<std::string> devices = {"cpu"};
   int lanes = 0;
+  std::string screen = "cpu";
+  int screen_lanes = 0;
+  double screen_rerun_share = 0.02;
+  std::string cuda_toolkit;
   int build_slots = 0;
   std::string python;
   std::string sandbox = "auto";
@@ -33,8 +37,12 @@ template <class Fields>
 void Describe(Fields& f, ServerConfig& c) {
   f.Value("listen", c.listen, "addresses to serve gRPC on: host:port, or unix:/path");
   f.Value("folder", c.folder, "queue, result cache and artefacts; empty: $XDG_CACHE_HOME/hone/verifier");
-  f.Value("devices", c.devices, "backends to judge on: cpu; or noop alone, for load tests");
-  f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on each device; 0: half the cores");
+  f.Value("devices", c.devices, "backends to judge on: cpu, cuda (a lane on each GPU), cuda:N; or noop alone, for load tests");
+  f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on the cpu device; 0: half the cores");
+  f.Value("screen", c.screen, OneOf{{"cpu", "off"}}, "where native candidates of a GPU are checked first, at small shapes");
+  f.Value("screen_lanes", c.screen_lanes, Range(0, 64), "candidates screened at a time; 0: a quarter of the cores, at most 4");
+  f.Value("screen_rerun_share", c.screen_rerun_share, Range(0.0, 1.0), "of those that the screen rejects, judged on the GPU all the same");
+  f.Value("cuda_toolkit", c.cuda_toolkit, "folder with bin/nvcc; empty: $CUDA_HOME, $CUDA_PATH, else /usr/local/cuda");
   f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
   f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");
   f.Value("sandbox", c.sandbox, OneOf{{"auto", "bubblewrap", "none"}}, "what candidates run in; none is said in every verdict");

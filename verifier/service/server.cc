@@ -8,18 +8,24 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "verifier/build/builder_set.h"
 #include "verifier/build/cpu_builder.h"
+#include "verifier/build/cuda_builder.h"
 #include "verifier/cache/artefact_store.h"
+#include "verifier/device/cuda/driver.h"
 #include "verifier/queue/sqlite_queue.h"
 #include "verifier/service/engine.h"
 #include "verifier/service/grpc_service.h"
@@ -85,18 +91,42 @@ std::string BoundAddress(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:") ? address : absl::StrCat(address.substr(0, colon + 1), port);
 }
 
-std::vector<LaneSpec> LaneSpecs(const ServerConfig& config) {
+LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index) {
+  LaneProcessOptions process;
+  process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(kind, ":", index);
+  process.lane.python = config.python;
+  process.lane.sandbox = config.sandbox;
+  return {kind, absl::StrCat(kind, ":", index), [process] { return StartLaneProcess(process); }};
+}
+
+/// Those of the CPU share the cores; a GPU has one lane.
+std::vector<LaneSpec> LaneSpecs(const ServerConfig& config, const std::vector<GpuListing>& gpus) {
   std::vector<LaneSpec> specs;
   for (const std::string& device : config.devices) {
-    for (int i = 0; i < config.lanes; ++i) {
-      LaneProcessOptions process;
-      process.lane.device = device == kNoopDevice ? device : absl::StrCat(device, ":", i);
-      process.lane.python = config.python;
-      process.lane.sandbox = config.sandbox;
-      specs.push_back({device, absl::StrCat(device, ":", i), [process] { return StartLaneProcess(process); }});
+    const std::vector<std::string> parts = absl::StrSplit(device, ':');
+    if (parts.size() > 1) {
+      specs.push_back(OneLane(config, parts[0], std::atoi(parts[1].c_str())));
+      continue;
     }
+    const int lanes = device == "cuda" ? static_cast<int>(gpus.size()) : config.lanes;
+    for (int i = 0; i < lanes; ++i) specs.push_back(OneLane(config, device, i));
   }
   return specs;
+}
+
+bool WantsGpus(const ServerConfig& config) {
+  return std::any_of(config.devices.begin(), config.devices.end(),
+                     [](const std::string& device) { return absl::StartsWith(device, "cuda"); });
+}
+
+absl::StatusOr<std::vector<GpuListing>> FindGpus(const ServerConfig& config) {
+  std::vector<GpuListing> gpus;
+  std::string error;
+  if (!WantsGpus(config)) return gpus;
+  if (!ListGpus(kCudaDialect, &gpus, &error) || gpus.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("devices: no CUDA device: ", error.empty() ? "none visible" : error));
+  }
+  return gpus;
 }
 
 }  // namespace
@@ -114,7 +144,7 @@ struct Server::State {
   std::vector<std::string> addresses;
 
   absl::Status OpenStores(const ServerConfig& config);
-  absl::Status MakeBuilder(const ServerConfig& config);
+  absl::Status MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus);
   absl::Status Listen(const ServerConfig& config);
 };
 
@@ -134,7 +164,7 @@ absl::Status Server::State::OpenStores(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Server::State::MakeBuilder(const ServerConfig& config) {
+absl::Status Server::State::MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus) {
   if (config.devices.front() == kNoopDevice) {
     builder = MakeNoopBuilder();
     return absl::OkStatus();
@@ -143,10 +173,22 @@ absl::Status Server::State::MakeBuilder(const ServerConfig& config) {
   store_options.folder = config.folder + "/artefacts";
   store_options.limit_bytes = config.artefact_limit_mb << 20;
   HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(store_options));
-  CpuBuilderOptions builder_options;
-  builder_options.sandbox = config.sandbox;
-  builder_options.rescue_flags = config.rescue_flags;
-  HONE_ASSIGN_OR_RETURN(builder, CreateCpuBuilder(builder_options, artefacts.get()));
+  auto set = std::make_unique<BuilderSet>();
+  CpuBuilderOptions cpu;
+  cpu.sandbox = config.sandbox;
+  cpu.rescue_flags = config.rescue_flags;
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cpu, CreateCpuBuilder(cpu, artefacts.get()));
+  set->Add(Format::kNative, Backend::kCpu, std::move(for_cpu));
+  if (!gpus.empty()) {
+    CudaBuilderOptions cuda;
+    cuda.architecture = gpus.front().architecture;
+    cuda.toolkit = config.cuda_toolkit;
+    cuda.sandbox = config.sandbox;
+    cuda.rescue_flags = config.rescue_flags;
+    HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cuda, CreateCudaBuilder(cuda, artefacts.get()));
+    set->Add(Format::kNative, Backend::kCuda, std::move(for_cuda));
+  }
+  builder = std::move(set);
   return absl::OkStatus();
 }
 
@@ -177,11 +219,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   HONE_RETURN_IF_ERROR(CheckAddresses(config));
   auto state = std::make_unique<State>();
   HONE_RETURN_IF_ERROR(state->OpenStores(config));
-  HONE_RETURN_IF_ERROR(state->MakeBuilder(config));
+  HONE_ASSIGN_OR_RETURN(const std::vector<GpuListing> gpus, FindGpus(config));
+  HONE_RETURN_IF_ERROR(state->MakeBuilder(config, gpus));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
   if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
   EngineOptions options;
-  options.lanes = LaneSpecs(config);
+  options.lanes = LaneSpecs(config, gpus);
   options.build_slots = config.build_slots;
   options.version = HONE_VERSION;
   HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,

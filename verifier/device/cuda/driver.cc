@@ -123,6 +123,26 @@ void UnmapGpuMemory(const GpuDriver& driver, GpuAddress address, size_t bytes) {
   driver.MemAddressFree(address, bytes);
 }
 
+bool ListGpus(const GpuDialect& dialect, std::vector<GpuListing>* gpus, std::string* error) {
+  GpuDriver driver;
+  if (!driver.Load(dialect, "", error)) return false;
+  int count = 0;
+  int code = driver.Init(0);
+  if (code == 0) code = driver.DeviceGetCount(&count);
+  for (int i = 0; i < count && code == 0; ++i) {
+    int device = 0, major = 0, minor = 0;
+    char name[256] = {};
+    code = driver.DeviceGet(&device, i);
+    if (code == 0) code = driver.DeviceGetName(name, sizeof name, device);
+    if (code == 0) code = driver.DeviceGetAttribute(&major, static_cast<int>(GpuAttribute::kMajor), device);
+    if (code == 0) code = driver.DeviceGetAttribute(&minor, static_cast<int>(GpuAttribute::kMinor), device);
+    if (code == 0) gpus->push_back({name, dialect.architecture_prefix + std::to_string(major) + std::to_string(minor)});
+  }
+  if (code == 0) return true;
+  *error = GpuErrorName(dialect, code);
+  return false;
+}
+
 std::string ToolkitFolder(const GpuDialect& dialect) {
   for (const char* const* variable = dialect.toolkit_variables; *variable != nullptr; ++variable) {
     const char* value = std::getenv(*variable);

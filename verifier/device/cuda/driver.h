@@ -119,6 +119,14 @@ int MapGpuMemory(const GpuDriver& driver, int ordinal, GpuAllocation allocation,
                  int access, GpuAddress* address);
 void UnmapGpuMemory(const GpuDriver& driver, GpuAddress address, size_t bytes);
 
+/// One GPU as the driver tells it without opening it.
+struct GpuListing {
+  std::string name;          // "NVIDIA H200"
+  std::string architecture;  // "sm_90"
+};
+/// All visible GPUs, in the order of their index. False with the reason: no driver, or it does not start.
+bool ListGpus(const GpuDialect& dialect, std::vector<GpuListing>* gpus, std::string* error);
+
 /// The toolkit's root folder ("/usr/local/cuda") as the environment tells it, or empty.
 std::string ToolkitFolder(const GpuDialect& dialect);
 
