@@ -49,6 +49,47 @@ std::string Seal(const ArtefactContents& contents) {
   return absl::StrCat(Crc32c(absl::StrCat(line, "\n", contents.record)), line, "\n", contents.record);
 }
 
+// An entry as one string: length-prefixed record, then name and bytes of each file.
+void AppendPart(absl::string_view part, std::string* to) {
+  absl::StrAppend(to, part.size(), ":");
+  to->append(part.data(), part.size());
+}
+
+std::string Pack(const ArtefactContents& contents) {
+  std::string packed;
+  AppendPart(contents.record, &packed);
+  for (const auto& [name, bytes] : contents.files) {
+    AppendPart(name, &packed);
+    AppendPart(bytes, &packed);
+  }
+  return packed;
+}
+
+std::optional<ArtefactContents> Unpack(absl::string_view packed) {
+  std::vector<std::string> parts;
+  while (!packed.empty()) {
+    const size_t colon = packed.find(':');
+    size_t size = 0;
+    if (colon == absl::string_view::npos || !absl::SimpleAtoi(packed.substr(0, colon), &size)) return std::nullopt;
+    packed.remove_prefix(colon + 1);
+    if (size > packed.size()) return std::nullopt;
+    parts.emplace_back(packed.substr(0, size));
+    packed.remove_prefix(size);
+  }
+  if (parts.size() % 2 != 1) return std::nullopt;
+  ArtefactContents contents;
+  contents.record = std::move(parts[0]);
+  for (size_t i = 1; i < parts.size(); i += 2) {
+    if (parts[i].find('/') != std::string::npos) return std::nullopt;
+    contents.files.emplace_back(std::move(parts[i]), std::move(parts[i + 1]));
+  }
+  return contents;
+}
+
+bool IsKey(absl::string_view text) {
+  return text.size() >= 16 && text.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+}
+
 }  // namespace
 
 struct ArtefactStore::State {
@@ -72,6 +113,9 @@ struct ArtefactStore::State {
   std::optional<Artefact> Read(const std::string& key);
   absl::StatusOr<Artefact> Make(const std::string& key, const std::function<absl::StatusOr<ArtefactContents>()>& make);
   absl::StatusOr<std::string> Publish(const std::string& key, const ArtefactContents& contents);
+  /// From this folder, else from the farm.
+  std::optional<Artefact> Find(const std::string& key);
+  absl::StatusOr<Artefact> Keep(const std::string& key, const ArtefactContents& contents);
   void Touch(const std::string& key, int64_t bytes_if_new);
   void Forget(const std::string& key);
   void Evict();
@@ -202,20 +246,39 @@ void ArtefactStore::State::Evict() {
   }
 }
 
-absl::StatusOr<Artefact> ArtefactStore::State::Make(const std::string& key,
-                                                    const std::function<absl::StatusOr<ArtefactContents>()>& make) {
-  if (auto artefact = Read(key)) {
+std::optional<Artefact> ArtefactStore::State::Find(const std::string& key) {
+  if (std::optional<Artefact> here = Read(key)) {
     Touch(key, 0);
-    return *artefact;
+    return here;
   }
-  HONE_ASSIGN_OR_RETURN(const ArtefactContents contents, make());
-  if (!contents.keep) return Artefact{contents.record, "", false};
+  if (options.shared == nullptr) return std::nullopt;
+  const auto packed = options.shared->Get(key);
+  if (!packed.ok() || !packed->has_value()) return std::nullopt;  // it can be made again
+  const std::optional<ArtefactContents> contents = Unpack(**packed);
+  if (!contents) return std::nullopt;
+  absl::StatusOr<Artefact> kept = Keep(key, *contents);
+  if (!kept.ok()) return std::nullopt;
+  kept->found = true;
+  return *std::move(kept);
+}
+
+absl::StatusOr<Artefact> ArtefactStore::State::Keep(const std::string& key, const ArtefactContents& contents) {
   HONE_ASSIGN_OR_RETURN(const std::string folder, Publish(key, contents));
   int64_t size = static_cast<int64_t>(contents.record.size());
   for (const auto& [name, bytes] : contents.files) size += static_cast<int64_t>(bytes.size());
   Touch(key, size);
   Evict();
   return Artefact{contents.record, folder, false};
+}
+
+absl::StatusOr<Artefact> ArtefactStore::State::Make(const std::string& key,
+                                                    const std::function<absl::StatusOr<ArtefactContents>()>& make) {
+  if (std::optional<Artefact> artefact = Find(key)) return *std::move(artefact);
+  HONE_ASSIGN_OR_RETURN(const ArtefactContents contents, make());
+  if (!contents.keep) return Artefact{contents.record, "", false};
+  // A farm's lane waits for it: an artefact that cannot be handed over is a failed try, not a silent rebuild.
+  if (options.shared != nullptr) HONE_RETURN_IF_ERROR(options.shared->Put(key, Pack(contents)));
+  return Keep(key, contents);
 }
 
 ArtefactStore::ArtefactStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -233,7 +296,7 @@ absl::StatusOr<std::unique_ptr<ArtefactStore>> ArtefactStore::Create(const Artef
 
 absl::StatusOr<Artefact> ArtefactStore::FindOrMake(const std::string& key,
                                                    const std::function<absl::StatusOr<ArtefactContents>()>& make) {
-  if (key.size() < 16 || key.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  if (!IsKey(key)) {
     return absl::InvalidArgumentError(absl::StrCat("not a content key: '", key, "'"));
   }
   std::shared_ptr<State::Flight> flight;
@@ -254,6 +317,17 @@ absl::StatusOr<Artefact> ArtefactStore::FindOrMake(const std::string& key,
   flight->done = true;
   state_->flights.erase(key);
   return result;
+}
+
+absl::StatusOr<std::string> ArtefactStore::Locate(const std::string& path) {
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  const size_t n = parts.size();
+  if (n < 4 || !IsKey(parts[n - 2]) || parts[n - 3] != parts[n - 2].substr(0, 2)) return path;
+  if (const std::optional<Artefact> found = state_->Find(parts[n - 2])) {
+    const std::string here = absl::StrCat(found->folder, "/", parts[n - 1]);
+    if (FileExists(here)) return here;
+  }
+  return absl::NotFoundError(absl::StrCat("the artefact ", parts[n - 2], " is gone"));
 }
 
 int64_t ArtefactStore::entries() const {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "verifier/cache/shared_bytes.h"
 
 namespace hone::verifier {
 
@@ -24,6 +25,8 @@ struct ArtefactStoreOptions {
   int64_t limit_bytes = int64_t{2} << 30;        // the least recently used entries go first
   absl::Duration grace = absl::Minutes(15);      // an entry used within this time stays, whatever the limit says: a
                                                  // verdict may still be using its files
+  SharedBytes* shared = nullptr;                 // of a farm whose hosts share no folder: what is made here is put there,
+                                                 // what is missing here is looked for there; outlives the store
 };
 
 /// What a builder produced.
@@ -48,6 +51,10 @@ class ArtefactStore {
   /// The entry of `key` (hexadecimal digits), made by `make` if it is not there. Calls with equal keys at the same time
   /// make it once; the others wait. An entry that does not match its checksums is made again.
   absl::StatusOr<Artefact> FindOrMake(const std::string& key, const std::function<absl::StatusOr<ArtefactContents>()>& make);
+
+  /// The path in this store of a file that this store or another host's names: by its content key, fetched where needed.
+  /// A path of no store stays as it is. kNotFound: it is gone, and must be made again.
+  absl::StatusOr<std::string> Locate(const std::string& path);
 
   int64_t entries() const;
   int64_t bytes() const;

@@ -61,7 +61,22 @@ bool Cacheable(const Verdict& verdict) {
   return false;
 }
 
-struct ResultCache::State {
+namespace {
+
+class SqliteCache final : public ResultCache {
+ public:
+  struct State;
+  explicit SqliteCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+  absl::StatusOr<std::optional<Verdict>> Find(const std::string& key) override;
+  absl::Status Put(const std::string& key, const Verdict& verdict) override;
+  int64_t entries() const override;
+  int64_t bytes() const override;
+
+ private:
+  const std::unique_ptr<State> state_;
+};
+
+struct SqliteCache::State {
   const int64_t limit_bytes;
   mutable absl::Mutex mutex;
   std::unique_ptr<Database> database ABSL_GUARDED_BY(mutex);
@@ -80,7 +95,7 @@ struct ResultCache::State {
   int64_t Now() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return insertions / kUseStep; }
 };
 
-absl::Status ResultCache::State::Prepare(const std::string& version) {
+absl::Status SqliteCache::State::Prepare(const std::string& version) {
   HONE_RETURN_IF_ERROR(database->Execute(kSchema));
   HONE_RETURN_IF_ERROR(EmptyUnlessOf(version));
   const auto prepare = [this](std::optional<Statement>& to, const char* sql) -> absl::Status {
@@ -96,7 +111,7 @@ absl::Status ResultCache::State::Prepare(const std::string& version) {
   return Count();
 }
 
-absl::Status ResultCache::State::EmptyUnlessOf(const std::string& version) {
+absl::Status SqliteCache::State::EmptyUnlessOf(const std::string& version) {
   HONE_ASSIGN_OR_RETURN(Statement read, database->Prepare("SELECT version FROM meta"));
   HONE_ASSIGN_OR_RETURN(const bool written, read.Step());
   if (written && read.Bytes(0) == version) return absl::OkStatus();
@@ -106,7 +121,7 @@ absl::Status ResultCache::State::EmptyUnlessOf(const std::string& version) {
   return write.Bind(1, version).Run();
 }
 
-absl::Status ResultCache::State::Count() {
+absl::Status SqliteCache::State::Count() {
   HONE_ASSIGN_OR_RETURN(Statement sums, database->Prepare(
                                             "SELECT count(*), total(length(verdict)), max(used) FROM result"));
   HONE_ASSIGN_OR_RETURN(const bool row, sums.Step());
@@ -117,14 +132,14 @@ absl::Status ResultCache::State::Count() {
   return absl::OkStatus();
 }
 
-absl::Status ResultCache::State::Remove(const std::string& key, int64_t verdict_bytes) {
+absl::Status SqliteCache::State::Remove(const std::string& key, int64_t verdict_bytes) {
   HONE_RETURN_IF_ERROR(remove->Bind(1, key).Run());
   --entries;
   bytes -= verdict_bytes + kEntryOverheadBytes;
   return absl::OkStatus();
 }
 
-absl::Status ResultCache::State::Evict() {
+absl::Status SqliteCache::State::Evict() {
   while (bytes > limit_bytes && entries > 0) {
     HONE_ASSIGN_OR_RETURN(const bool row, oldest->Step());
     HONE_CHECK(row);
@@ -136,21 +151,7 @@ absl::Status ResultCache::State::Evict() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ResultCache>> ResultCache::Open(const ResultCacheOptions& options) {
-  auto state = std::make_unique<State>(options.limit_bytes);
-  {
-    absl::MutexLock lock(&state->mutex);
-    HONE_ASSIGN_OR_RETURN(state->database, Database::Open(options.path));
-    HONE_RETURN_IF_ERROR(state->Prepare(options.version));
-    HONE_RETURN_IF_ERROR(state->Evict());
-  }
-  return std::unique_ptr<ResultCache>(new ResultCache(std::move(state)));
-}
-
-ResultCache::ResultCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
-ResultCache::~ResultCache() = default;
-
-absl::StatusOr<std::optional<Verdict>> ResultCache::Find(const std::string& key) {
+absl::StatusOr<std::optional<Verdict>> SqliteCache::Find(const std::string& key) {
   std::string bytes;
   {
     absl::MutexLock lock(&state_->mutex);
@@ -166,7 +167,7 @@ absl::StatusOr<std::optional<Verdict>> ResultCache::Find(const std::string& key)
   return verdict;
 }
 
-absl::Status ResultCache::Put(const std::string& key, const Verdict& verdict) {
+absl::Status SqliteCache::Put(const std::string& key, const Verdict& verdict) {
   if (!Cacheable(verdict)) return absl::OkStatus();
   const std::string bytes = proto::Encode(verdict);
   absl::MutexLock lock(&state_->mutex);
@@ -183,14 +184,52 @@ absl::Status ResultCache::Put(const std::string& key, const Verdict& verdict) {
   return state_->Evict();
 }
 
-int64_t ResultCache::entries() const {
+int64_t SqliteCache::entries() const {
   absl::MutexLock lock(&state_->mutex);
   return state_->entries;
 }
 
-int64_t ResultCache::bytes() const {
+int64_t SqliteCache::bytes() const {
   absl::MutexLock lock(&state_->mutex);
   return state_->bytes;
+}
+
+class FarmCache final : public ResultCache {
+ public:
+  explicit FarmCache(std::unique_ptr<SharedBytes> shared) : shared_(std::move(shared)) {}
+
+  absl::StatusOr<std::optional<Verdict>> Find(const std::string& key) override {
+    HONE_ASSIGN_OR_RETURN(const std::optional<std::string> bytes, shared_->Get(key));
+    if (!bytes) return std::nullopt;
+    HONE_ASSIGN_OR_RETURN(Verdict verdict, proto::Decode<Verdict>(*bytes));
+    verdict.from_cache = true;
+    return verdict;
+  }
+  absl::Status Put(const std::string& key, const Verdict& verdict) override {
+    return Cacheable(verdict) ? shared_->Put(key, proto::Encode(verdict)) : absl::OkStatus();
+  }
+  int64_t entries() const override { return shared_->entries(); }
+  int64_t bytes() const override { return shared_->bytes(); }
+
+ private:
+  const std::unique_ptr<SharedBytes> shared_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ResultCache>> ResultCache::Open(const ResultCacheOptions& options) {
+  auto state = std::make_unique<SqliteCache::State>(options.limit_bytes);
+  {
+    absl::MutexLock lock(&state->mutex);
+    HONE_ASSIGN_OR_RETURN(state->database, Database::Open(options.path));
+    HONE_RETURN_IF_ERROR(state->Prepare(options.version));
+    HONE_RETURN_IF_ERROR(state->Evict());
+  }
+  return std::make_unique<SqliteCache>(std::move(state));
+}
+
+std::unique_ptr<ResultCache> ResultCache::Over(std::unique_ptr<SharedBytes> shared) {
+  return std::make_unique<FarmCache>(std::move(shared));
 }
 
 }  // namespace hone::verifier

@@ -14,6 +14,7 @@
 #include "base/protocol.h"
 #include "base/task.h"
 #include "base/verdict.h"
+#include "verifier/cache/shared_bytes.h"
 
 namespace hone::verifier {
 
@@ -38,22 +39,19 @@ struct ResultCacheOptions {
 /// Thread-safe; survives kill -9.
 class ResultCache {
  public:
-  /// kFailedPrecondition: another process holds the file.
+  /// One process's own, in a SQLite file. kFailedPrecondition: another process holds the file.
   static absl::StatusOr<std::unique_ptr<ResultCache>> Open(const ResultCacheOptions& options);
-  ~ResultCache();
+  /// A farm's: every front answers what any of them has seen.
+  static std::unique_ptr<ResultCache> Over(std::unique_ptr<SharedBytes> shared);
+  virtual ~ResultCache() = default;
 
   /// With `from_cache` set.
-  absl::StatusOr<std::optional<Verdict>> Find(const std::string& key);
+  virtual absl::StatusOr<std::optional<Verdict>> Find(const std::string& key) = 0;
   /// Replaces what is there. Does nothing when not Cacheable.
-  absl::Status Put(const std::string& key, const Verdict& verdict);
+  virtual absl::Status Put(const std::string& key, const Verdict& verdict) = 0;
 
-  int64_t entries() const;
-  int64_t bytes() const;
-
- private:
-  struct State;
-  explicit ResultCache(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  virtual int64_t entries() const = 0;
+  virtual int64_t bytes() const = 0;
 };
 
 }  // namespace hone::verifier

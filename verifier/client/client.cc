@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -113,8 +114,12 @@ class Batch {
       {
         absl::MutexLock lock(&mutex_);
         const auto some = [](Batch* batch) { return !batch->ready_.empty() || batch->left_ == 0; };
-        mutex_.AwaitWithTimeout(absl::Condition(+some, this), absl::Seconds(1));
+        const absl::Time next_retry = delayed_.empty() ? absl::InfiniteFuture() : delayed_.begin()->first;
+        mutex_.AwaitWithDeadline(absl::Condition(+some, this), std::min(absl::Now() + absl::Seconds(1), next_retry));
         FailOverdue();
+        for (; !delayed_.empty() && delayed_.begin()->first <= absl::Now(); delayed_.erase(delayed_.begin())) {
+          pending_.push_back(delayed_.begin()->second);
+        }
         ready.swap(ready_);
         if (ready.empty() && left_ == 0) return status_;
       }
@@ -213,7 +218,7 @@ class Batch {
 
   void TryAgain(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (attempts_[index] >= options_.max_attempts) return EndInfra(index, reason);
-    pending_.push_back(index);
+    delayed_.emplace(absl::Now() + BackoffBefore(attempts_[index] + 1), index);
   }
 
   void EndInfra(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -253,6 +258,7 @@ class Batch {
     if (++dead_endpoints_ < dead_endpoints_limit_) return;
     status_ = absl::UnavailableError(absl::StrCat("no verifier answers at ", name));
     for (size_t index : std::exchange(pending_, {})) EndInfra(index, status_);
+    for (const auto& [when, index] : std::exchange(delayed_, {})) EndInfra(index, status_);
   }
   void EndpointIsBack() {
     absl::MutexLock lock(&mutex_);
@@ -265,6 +271,7 @@ class Batch {
   std::vector<v1::VerifyRequest> messages_ ABSL_GUARDED_BY(mutex_);  // cleared when answered
   std::vector<int> attempts_ ABSL_GUARDED_BY(mutex_);
   std::deque<size_t> pending_ ABSL_GUARDED_BY(mutex_);
+  std::multimap<absl::Time, size_t> delayed_ ABSL_GUARDED_BY(mutex_);  // to be tried again, by when
   std::deque<std::pair<size_t, Verdict>> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream*> streams_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);

@@ -8,6 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "verifier/queue/redis_connection.h"
 #include "verifier/service/noop_lane.h"
 
 namespace hone::verifier {
@@ -43,7 +45,13 @@ bool IsGpu(const std::string& device) {
 }  // namespace
 
 absl::Status Resolve(ServerConfig& config) {
-  if (config.listen.empty()) return absl::InvalidArgumentError("listen: needs at least one address");
+  if (config.queue.empty() && config.role != "all") {
+    return absl::InvalidArgumentError(absl::StrCat("role: ", config.role, " is a part of a farm, and a farm needs a queue: redis://host:port/db"));
+  }
+  if (!config.queue.empty()) HONE_RETURN_IF_ERROR(ParseRedisUrl(config.queue).status());
+  if (config.role == "build" || config.role == "lane") config.listen.clear();
+  const bool serves = config.role == "all" || config.role == "front";
+  if (serves && config.listen.empty()) return absl::InvalidArgumentError("listen: needs at least one address");
   if (config.devices.empty()) return absl::InvalidArgumentError("devices: needs at least one");
   for (const std::string& device : config.devices) {
     if (device != "cpu" && device != kNoopDevice && !IsGpu(device)) {

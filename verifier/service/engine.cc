@@ -168,6 +168,8 @@ struct Engine::State {
   std::unordered_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(calls_mutex);
   std::unordered_multimap<std::string, Call*> calls_by_key ABSL_GUARDED_BY(calls_mutex);
   bool draining ABSL_GUARDED_BY(calls_mutex) = false;
+  int working ABSL_GUARDED_BY(calls_mutex) = 0;      // leases held
+  bool leasing_ended ABSL_GUARDED_BY(calls_mutex) = false;
 
   // ---- start and stop
   absl::Status Start();
@@ -183,12 +185,18 @@ struct Engine::State {
   void Submit(const std::shared_ptr<Call>& call, const Submission& submission);
   absl::StatusOr<JobResult> ResultOf(const Call& call, const Outcome& outcome) const;
   absl::StatusOr<std::string> DeviceFor(Backend backend) const;
+  absl::StatusOr<std::string> AnyDevice() const;
+  std::set<std::string> Kinds() const;
   LaneFacts FactsOf(const std::string& device) const;
+  std::string Toolchain(Backend backend) const;
   std::string ContentKeyOf(const VerifyRequest& request, const std::string& device) const;
   std::optional<Verdict> FindCached(const std::string& content_key, const std::string& trace_id);
 
   // ---- workers
   std::optional<LeasedJob> LeaseNext(absl::Span<const std::string> kinds);
+  void EndLease();
+  /// The artefacts' paths in this host's store; false when one is gone.
+  bool Locate(JobState& state);
   void BuildLoop();
   void LaneLoop(LaneSlot& slot);
   bool EnsureLane(LaneSlot& slot, absl::Duration& backoff);
@@ -208,7 +216,9 @@ struct Engine::State {
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options, Queue& queue, ResultCache& cache,
                                                        Builder& builder, Metrics& metrics, Logger log) {
-  if (options.lanes.empty()) return absl::InvalidArgumentError("a verifier needs at least one lane");
+  if (options.lanes.empty() && options.roster == nullptr) {
+    return absl::InvalidArgumentError("a verifier needs at least one lane");
+  }
   auto state = std::make_unique<State>(std::move(options), queue, cache, builder, metrics, std::move(log));
   HONE_RETURN_IF_ERROR(state->Start());
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
@@ -230,6 +240,10 @@ absl::Status Engine::State::Start() {
     if (spec.device != kNoopDevice && std::find(build_kinds.begin(), build_kinds.end(), kind) == build_kinds.end()) {
       build_kinds.push_back(kind);
     }
+  }
+  for (const std::string& device : options.build_devices) {
+    const std::string kind = BuildKind(device);
+    if (std::find(build_kinds.begin(), build_kinds.end(), kind) == build_kinds.end()) build_kinds.push_back(kind);
   }
   std::vector<absl::Status> started(lanes.size());
   std::vector<std::thread> starters;
@@ -343,10 +357,15 @@ std::shared_ptr<Engine::Call> Engine::Describe(const Task& task, OnSignature on_
     state.Finish(call.get(), *std::move(known));
     return call;
   }
+  const absl::StatusOr<std::string> device = state.AnyDevice();
+  if (!device.ok()) {
+    state.Finish(call.get(), device.status());
+    return call;
+  }
   Submission submission;
   submission.key = absl::StrCat("describe/", task_key);
   submission.digest = task_key;
-  submission.kind = DescribeKind(state.options.lanes.front().device);
+  submission.kind = DescribeKind(*device);
   submission.priority = Priority::kHigh;  // a person or a prompt waits for it, and it takes milliseconds
   submission.payload = EncodeJobPayload(task);
   state.Submit(call, submission);
@@ -401,6 +420,7 @@ void Engine::State::Submit(const std::shared_ptr<Call>& call, const Submission& 
 absl::StatusOr<JobResult> Engine::State::ResultOf(const Call& call, const Outcome& outcome) const {
   switch (outcome.ending) {
     case Outcome::Ending::kCancelled: return absl::CancelledError(outcome.reason);
+    case Outcome::Ending::kRefused: return outcome.refusal;
     case Outcome::Ending::kDead: {
       Verdict verdict;
       verdict.status = VerdictStatus::kInfra;
@@ -413,15 +433,31 @@ absl::StatusOr<JobResult> Engine::State::ResultOf(const Call& call, const Outcom
   return DecodeJobResult(outcome.result);
 }
 
+/// The device kinds that can be asked for.
+std::set<std::string> Engine::State::Kinds() const {
+  std::set<std::string> kinds;
+  for (const LaneSpec& spec : options.lanes) kinds.insert(spec.device);
+  if (options.roster == nullptr) return kinds;
+  for (const Member& member : options.roster->Members()) {
+    for (const Member::Device& device : member.devices) kinds.insert(device.kind);
+  }
+  return kinds;
+}
+
+absl::StatusOr<std::string> Engine::State::AnyDevice() const {
+  const std::set<std::string> kinds = Kinds();
+  if (kinds.empty()) return absl::UnavailableError("no lane has joined this farm in the last ten minutes");
+  return *kinds.begin();
+}
+
 absl::StatusOr<std::string> Engine::State::DeviceFor(Backend backend) const {
   const std::string wanted(Name(backend));
-  std::set<std::string> devices;
-  for (const LaneSpec& spec : options.lanes) {
-    if (spec.device == kNoopDevice || spec.device == wanted) return spec.device;
-    devices.insert(spec.device);
-  }
+  const std::set<std::string> kinds = Kinds();
+  if (kinds.count(wanted) != 0) return wanted;
+  if (kinds.count(kNoopDevice) != 0) return kNoopDevice;
+  HONE_RETURN_IF_ERROR(AnyDevice().status());
   return absl::InvalidArgumentError(
-      absl::StrCat("this verifier has no ", wanted, " device; it has: ", absl::StrJoin(devices, ", ")));
+      absl::StrCat("this verifier has no ", wanted, " device; it has: ", absl::StrJoin(kinds, ", ")));
 }
 
 /// Lanes of one device kind are alike.
@@ -431,11 +467,29 @@ LaneFacts Engine::State::FactsOf(const std::string& device) const {
     absl::MutexLock lock(&slot->mutex);
     return slot->facts;
   }
+  if (options.roster != nullptr) {
+    for (const Member& member : options.roster->Members()) {
+      for (const Member::Device& other : member.devices) {
+        if (other.kind == device) return {other.name, other.sandbox};
+      }
+    }
+  }
   return {device, ""};
 }
 
+/// What builds for this backend, here or elsewhere in the farm.
+std::string Engine::State::Toolchain(Backend backend) const {
+  if (options.roster != nullptr) {
+    for (const Member& member : options.roster->Members()) {
+      const auto found = member.toolchains.find(std::string(Name(backend)));
+      if (found != member.toolchains.end()) return found->second;
+    }
+  }
+  return builder.Toolchain(backend);
+}
+
 std::string Engine::State::ContentKeyOf(const VerifyRequest& request, const std::string& device) const {
-  const std::string toolchain = absl::StrCat(options.version, "/", builder.Toolchain(request.candidate.backend));
+  const std::string toolchain = absl::StrCat(options.version, "/", Toolchain(request.candidate.backend));
   return ResultKey(request.task, request.candidate, request.protocol, FactsOf(device).device, toolchain);
 }
 
@@ -470,49 +524,96 @@ int64_t Engine::Cancel(const std::string& key) {
 }
 
 void Engine::Drain(absl::Time deadline) {
+  State& state = *state_;
+  const bool farm = state.options.roster != nullptr;
+  {
+    absl::MutexLock lock(&state.calls_mutex);
+    state.draining = true;
+    state.leasing_ended = farm;
+  }
+  if (farm) state.queue.Close();
   std::vector<std::shared_ptr<Call>> left;
   {
-    absl::MutexLock lock(&state_->calls_mutex);
-    state_->draining = true;
-    const auto none_left = [](decltype(state_->calls)* calls) { return calls->empty(); };
-    state_->calls_mutex.AwaitWithDeadline(absl::Condition(+none_left, &state_->calls), deadline);
-    for (const auto& [pointer, call] : state_->calls) left.push_back(call);
+    absl::MutexLock lock(&state.calls_mutex);
+    const auto over = [](State* state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return state->calls.empty() && (state->working == 0 || !state->leasing_ended);
+    };
+    state.calls_mutex.AwaitWithDeadline(absl::Condition(+over, &state), deadline);
+    for (const auto& [pointer, call] : state.calls) left.push_back(call);
   }
   for (const std::shared_ptr<Call>& call : left) {
-    state_->Finish(call.get(), absl::UnavailableError("the verifier is shutting down; the job stays queued"));
+    state.Finish(call.get(), absl::UnavailableError("the verifier is shutting down; the job stays queued"));
   }
 }
 
 Capabilities Engine::GetCapabilities() const {
+  const State& state = *state_;
   Capabilities capabilities;
-  capabilities.version = state_->options.version;
+  capabilities.version = state.options.version;
+  capabilities.protocols = ProtocolIds();
   const auto add = [](std::vector<std::string>& list, const std::string& item) {
     if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
   };
-  for (const std::unique_ptr<State::LaneSlot>& slot : state_->lanes) {
-    absl::MutexLock lock(&slot->mutex);
-    add(capabilities.devices, slot->facts.device);
-    add(capabilities.backends, slot->spec.device);
-    capabilities.sandbox = slot->facts.sandbox;
+  std::vector<Member> members;
+  if (state.options.roster != nullptr) members = state.options.roster->Members();
+  if (members.empty()) {
+    Member self;
+    self.devices = Devices();
+    self.formats = state.options.formats;
+    self.build_slots = state.options.build_slots;
+    members.push_back(std::move(self));
   }
-  capabilities.formats = state_->options.formats;
-  capabilities.protocols = ProtocolIds();
-  capabilities.build_slots = state_->options.build_slots;
-  capabilities.lanes = static_cast<int>(state_->lanes.size());
+  for (const Member& member : members) {
+    if (member.silent > absl::Seconds(30)) continue;  // gone, for all we know
+    for (const Member::Device& device : member.devices) {
+      add(capabilities.devices, device.name);
+      add(capabilities.backends, device.kind);
+      capabilities.lanes += device.lanes;
+      if (capabilities.sandbox.empty() || device.sandbox == "none") capabilities.sandbox = device.sandbox;
+    }
+    for (const std::string& format : member.formats) add(capabilities.formats, format);
+    capabilities.build_slots += member.build_slots;
+  }
   return capabilities;
+}
+
+std::vector<Member::Device> Engine::Devices() const {
+  std::vector<Member::Device> devices;
+  for (const std::unique_ptr<State::LaneSlot>& slot : state_->lanes) {
+    const auto same = [&](const Member::Device& device) { return device.kind == slot->spec.device; };
+    auto device = std::find_if(devices.begin(), devices.end(), same);
+    if (device == devices.end()) {
+      absl::MutexLock lock(&slot->mutex);
+      device = devices.insert(devices.end(), {slot->spec.device, slot->facts.device, slot->facts.sandbox, 0});
+    }
+    ++device->lanes;
+  }
+  return devices;
 }
 
 // ---------------------------------------------------------------------------------------------------------- workers
 
+/// Nothing: it is time to end. Each job that is returned is given back by EndLease.
 std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> kinds) {
   while (!Stopping()) {
+    {
+      absl::MutexLock lock(&calls_mutex);
+      if (leasing_ended) return std::nullopt;
+      ++working;  // before the job is leased, so that a drain cannot miss it
+    }
     absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, absl::InfiniteFuture());
     if (leased.ok() && leased->has_value()) return *std::move(leased);
+    EndLease();
     if (leased.ok()) continue;
     log.Error("queue", {{"error", leased.status().message()}});
     SleepUnlessStopping(absl::Seconds(1));
   }
   return std::nullopt;
+}
+
+void Engine::State::EndLease() {
+  absl::MutexLock lock(&calls_mutex);
+  --working;
 }
 
 /// What the queue answers to a worker's report: a lost lease is business as usual, a full disk is not.
@@ -530,7 +631,10 @@ void Engine::State::FailTry(const LeasedJob& job, absl::string_view stage, absl:
 }
 
 void Engine::State::BuildLoop() {
-  while (std::optional<LeasedJob> job = LeaseNext(build_kinds)) BuildOne(*job);
+  while (std::optional<LeasedJob> job = LeaseNext(build_kinds)) {
+    BuildOne(*job);
+    EndLease();
+  }
 }
 
 void Engine::State::BuildOne(const LeasedJob& job) {
@@ -591,6 +695,7 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     }
     metrics.SetLane(slot.spec.name, LaneState::kBusy);
     const bool usable = LaneOne(slot, *lane, *job);
+    EndLease();
     metrics.SetLane(slot.spec.name, usable ? LaneState::kIdle : LaneState::kDown);
     if (usable) continue;
     absl::MutexLock lock(&slot.mutex);
@@ -653,6 +758,22 @@ bool Engine::State::DescribeOne(Lane& lane, const LeasedJob& job, const JobPaylo
   return true;
 }
 
+bool Engine::State::Locate(JobState& state) {
+  const auto locate = [this](BuildResult& build) {
+    for (std::string* path : {&build.artefact, &build.checked_artefact}) {
+      if (path->empty()) continue;
+      if (options.artefacts != nullptr) {
+        absl::StatusOr<std::string> here = options.artefacts->Locate(*path);
+        if (!here.ok()) return false;
+        *path = *std::move(here);
+      }
+      if (!FileExists(*path)) return false;
+    }
+    return true;
+  };
+  return locate(*state.build) && (!state.scalar_build || locate(*state.scalar_build));
+}
+
 bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, const VerifyRequest& request,
                              JobState& state) {
   const bool noop = slot.spec.device == kNoopDevice;
@@ -661,7 +782,7 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
     return true;
   }
   // The artefact store may have dropped it while the job waited, or between two starts of the verifier.
-  if (!noop && !FileExists(state.build->artefact)) {
+  if (!noop && !Locate(state)) {
     state.build.reset();
     state.scalar_build.reset();
     Report(job, queue.Advance(job, BuildKind(DeviceOf(job)), EncodeJobState(state)));
@@ -699,7 +820,7 @@ void Engine::State::FinishVerdict(const LeasedJob& job, const VerifyRequest& req
   if (verdict.device.empty()) verdict.device = facts.device;
   if (verdict.sandbox.empty()) verdict.sandbox = facts.sandbox;
   if (device != kNoopDevice) {
-    const absl::Status kept = cache.Put(ContentKeyOf(request, device), verdict);
+    const absl::Status kept = cache.Put(job.digest, verdict);
     if (!kept.ok()) log.Warning("result cache", {{"trace", request.trace_id}, {"error", kept.message()}});
   }
   metrics.CountVerdict(verdict);

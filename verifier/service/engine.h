@@ -8,6 +8,9 @@
 //   queue: describe/<device> ─▶ build/<device> ─▶ lane/<device> ─▶ verdict ─▶ result cache
 //          (lane, once a task)    (build slots)     (lanes)
 //
+// In a farm a process does some of it and leaves the rest to others: a front has no lanes and no build slots, a builder no
+// lanes, a lane no build slots; the queue, the caches and the roster are shared.
+//
 // Requests of one content that are in flight at the same time are one job. A job whose worker fails is tried again, on
 // another lane where there is one; after three tries its verdict is INFRA.
 
@@ -24,9 +27,11 @@
 #include "base/verdict.h"
 #include "base/verify_request.h"
 #include "verifier/build/builder.h"
+#include "verifier/cache/artefact_store.h"
 #include "verifier/cache/result_cache.h"
 #include "verifier/lane/lane.h"
 #include "verifier/queue/queue.h"
+#include "verifier/queue/roster.h"
 #include "verifier/service/metrics.h"
 
 namespace hone::verifier {
@@ -39,13 +44,17 @@ struct LaneSpec {
 };
 
 struct EngineOptions {
-  std::vector<LaneSpec> lanes;   // at least one
+  std::vector<LaneSpec> lanes;   // at least one, but in a farm
   int build_slots = 1;           // compiles at a time
+  std::vector<std::string> build_devices;  // whose jobs are built here besides those of the lanes
   std::vector<std::string> formats = {"native"};  // that the builder takes
   std::string version;           // of hone; part of every cache key
   size_t max_signatures = 4096;  // tasks whose signature is remembered
   absl::Duration lane_backoff_min = absl::Milliseconds(100);  // between attempts to start a lane that fails to
   absl::Duration lane_backoff_max = absl::Seconds(10);
+  // In a farm, where the queue is shared and any part may be elsewhere. Both outlive the engine.
+  const Roster* roster = nullptr;
+  ArtefactStore* artefacts = nullptr;  // finds what other hosts have built
 };
 
 /// Thread-safe. Dependencies must outlive it.
@@ -76,10 +85,14 @@ class Engine {
   int64_t Cancel(const std::string& key);
 
   /// New calls get kUnavailable; returns when the open ones have ended or at the deadline, when the rest get
-  /// kUnavailable too. Their jobs stay in the queue's file.
+  /// kUnavailable too. Their jobs stay in the queue. In a farm nothing more is leased, and what is leased is finished.
   void Drain(absl::Time deadline);
 
+  /// Of the whole farm, where it is one.
   Capabilities GetCapabilities() const;
+
+  /// The lanes of this process by kind, for the roster.
+  std::vector<Member::Device> Devices() const;
 
  private:
   struct State;

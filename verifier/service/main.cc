@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "verifier/queue/redis_connection.h"
 #include "verifier/service/config.h"
 #include "verifier/service/lane_process.h"
 #include "verifier/service/server.h"
@@ -23,6 +24,8 @@ struct CommandLine {
   std::string config;
   std::vector<std::string> overrides;
   std::vector<std::string> listen;
+  std::string queue;
+  std::string role;
   bool print_config = false;
 };
 
@@ -40,6 +43,8 @@ absl::StatusOr<ServerConfig> ReadConfig(const CommandLine& line) {
   ServerConfig config;
   HONE_RETURN_IF_ERROR(file.Read(config));
   if (!line.listen.empty()) config.listen = line.listen;
+  if (!line.queue.empty()) config.queue = line.queue;
+  if (!line.role.empty()) config.role = line.role;
   HONE_RETURN_IF_ERROR(Resolve(config));
   return config;
 }
@@ -53,6 +58,18 @@ sigset_t BlockEndSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signals;
+}
+
+/// Without its queue a part of a farm can do nothing: it waits, and says for what. A signal ends it here as anywhere.
+absl::Status WaitForQueue(const ServerConfig& config, const Logger& log) {
+  if (config.queue.empty()) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(const RedisAddress address, ParseRedisUrl(config.queue));
+  for (int seconds = 0;; ++seconds) {
+    const absl::Status status = RedisConnection::Open(address, absl::Seconds(2)).status();
+    if (!absl::IsUnavailable(status)) return status;
+    if (seconds % 10 == 0) log.Warning("waiting for the queue", {{"error", status.message()}, {"waited_s", seconds}});
+    absl::SleepFor(absl::Seconds(1));
+  }
 }
 
 /// Drains in peace after the first signal; a second one ends the process where it stands.
@@ -79,8 +96,9 @@ int Serve(const CommandLine& line) {
     std::fputs(ToYaml(*config).c_str(), stdout);
     return kDone;
   }
-  const sigset_t signals = BlockEndSignals();
   const Logger log = Logger::ToStderr("verifier", *ParseLogLevel(config->log_level));
+  if (const absl::Status status = WaitForQueue(*config, log); !status.ok()) return Fail(status);
+  const sigset_t signals = BlockEndSignals();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, log);
   if (!server.ok()) return Fail(server.status());
   DrainOnSignal(**server, log, signals, absl::Seconds(config->drain_s));
@@ -98,6 +116,8 @@ int Main(int argc, char** argv) {
   app.add_option("--set", line.overrides, "key=value over the file; may be repeated")->type_size(1)->allow_extra_args(false);
   app.add_option("--listen", line.listen, "host:port or unix:/path over the file; may be repeated")
       ->type_size(1)->allow_extra_args(false);
+  app.add_option("--queue", line.queue, "redis://host:port/db that the processes of a farm share, over the file");
+  app.add_option("--role", line.role, "part in a farm, over the file")->check(CLI::IsMember({"all", "front", "build", "lane"}));
   app.add_flag("--print-config", line.print_config, "print the resolved configuration and end");
 
   int fd = -1;

@@ -1,11 +1,15 @@
 #include "verifier/service/noop_lane.h"
 
+#include "absl/time/clock.h"
+
 namespace hone::verifier {
 namespace {
 
 class NoopLane final : public Lane {
  public:
   absl::StatusOr<Verdict> Judge(const LaneJob& job) override {
+    const auto wait = job.task.timing.find("wait_ms");
+    if (wait != job.task.timing.end()) absl::SleepFor(absl::Milliseconds(wait->second));
     Verdict verdict;
     verdict.status = VerdictStatus::kOk;
     verdict.message = "not judged: the no-op device says OK to everything";

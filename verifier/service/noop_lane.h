@@ -1,7 +1,8 @@
 #pragma once
 
 // A lane that looks at nothing and says OK at once: what the service itself costs, for load tests. It is there only when
-// the configuration names it as the one device, every verdict of it says device "noop", and none is ever cached.
+// the configuration names it as the one device, every verdict of it says device "noop", and none is ever cached. A task
+// whose timed sizes name `wait_ms` gets its verdict after that time, for measuring how work spreads over lanes.
 
 #include <memory>
 

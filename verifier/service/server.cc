@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +27,8 @@
 #include "verifier/build/cuda_builder.h"
 #include "verifier/cache/artefact_store.h"
 #include "verifier/device/cuda/driver.h"
+#include "verifier/queue/redis_queue.h"
+#include "verifier/queue/roster.h"
 #include "verifier/queue/sqlite_queue.h"
 #include "verifier/service/engine.h"
 #include "verifier/service/grpc_service.h"
@@ -122,11 +125,19 @@ bool WantsGpus(const ServerConfig& config) {
 absl::StatusOr<std::vector<GpuListing>> FindGpus(const ServerConfig& config) {
   std::vector<GpuListing> gpus;
   std::string error;
-  if (!WantsGpus(config)) return gpus;
+  if (!WantsGpus(config) || config.role == "front") return gpus;
+  if (config.role == "build" && !config.cuda_architecture.empty()) return gpus;
   if (!ListGpus(kCudaDialect, &gpus, &error) || gpus.empty()) {
     return absl::FailedPreconditionError(absl::StrCat("devices: no CUDA device: ", error.empty() ? "none visible" : error));
   }
   return gpus;
+}
+
+/// "cuda" of "cuda:1": what queue kinds name.
+std::vector<std::string> DeviceKinds(const ServerConfig& config) {
+  std::vector<std::string> kinds;
+  for (const std::string& device : config.devices) kinds.push_back(device.substr(0, device.find(':')));
+  return kinds;
 }
 
 }  // namespace
@@ -134,6 +145,8 @@ absl::StatusOr<std::vector<GpuListing>> FindGpus(const ServerConfig& config) {
 // Destroyed from the last to the first: gRPC, then the engine, then what it uses.
 struct Server::State {
   std::unique_ptr<Queue> queue;
+  std::unique_ptr<Roster> roster;               // in a farm
+  std::unique_ptr<SharedBytes> shared_artefacts;  // in a farm whose hosts share no folder
   std::unique_ptr<ResultCache> cache;
   std::unique_ptr<ArtefactStore> artefacts;
   std::unique_ptr<Builder> builder;
@@ -142,14 +155,56 @@ struct Server::State {
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<grpc::Server> server;
   std::vector<std::string> addresses;
+  std::vector<std::string> formats = {"native"};
 
-  absl::Status OpenStores(const ServerConfig& config);
+  absl::Status OpenStores(const ServerConfig& config, const Logger& log);
+  absl::Status JoinFarm(const ServerConfig& config, const Logger& log);
+  void Announce(const ServerConfig& config);
   absl::Status MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus);
   absl::Status Listen(const ServerConfig& config);
 };
 
-absl::Status Server::State::OpenStores(const ServerConfig& config) {
+/// The stores that the processes of a farm share.
+absl::Status Server::State::JoinFarm(const ServerConfig& config, const Logger& log) {
+  RedisQueueOptions options;
+  HONE_ASSIGN_OR_RETURN(options.address, ParseRedisUrl(config.queue));
+  options.version = HONE_VERSION;
+  options.limit_bytes = config.queue_limit_mb << 20;
+  options.max_tries = config.max_tries;
+  options.lost_after = absl::Seconds(config.lost_after_s);
+  HONE_ASSIGN_OR_RETURN(queue, OpenRedisQueue(options, log));
+  HONE_ASSIGN_OR_RETURN(roster, OpenRedisRoster(options.address));
+  cache = ResultCache::Over(MakeRedisBytes(options.address, "verdicts", config.cache_limit_mb << 20));
+  if (config.artefacts.empty()) {
+    shared_artefacts = MakeRedisBytes(options.address, "artefacts", config.artefact_limit_mb << 20);
+  }
+  return absl::OkStatus();
+}
+
+void Server::State::Announce(const ServerConfig& config) {
+  if (roster == nullptr) return;
+  Member self;
+  char host[256] = "host";
+  gethostname(host, sizeof(host) - 1);
+  self.host = host;
+  self.node = absl::StrCat(host, "-", getpid(), "-", absl::Hex(absl::ToUnixMicros(absl::Now())));
+  self.role = config.role;
+  self.version = HONE_VERSION;
+  self.devices = engine->Devices();
+  if (config.role == "all" || config.role == "build") {
+    for (Backend backend : {Backend::kCpu, Backend::kCuda, Backend::kMusa}) {
+      const std::string toolchain = builder->Toolchain(backend);
+      if (!toolchain.empty()) self.toolchains[std::string(Name(backend))] = toolchain;
+    }
+    self.formats = formats;
+    self.build_slots = config.build_slots;
+  }
+  roster->Announce(self);
+}
+
+absl::Status Server::State::OpenStores(const ServerConfig& config, const Logger& log) {
   HONE_RETURN_IF_ERROR(MakeFolders(config.folder));
+  if (!config.queue.empty()) return JoinFarm(config, log);
   SqliteQueueOptions queue_options;
   queue_options.path = config.folder + "/queue.db";
   queue_options.version = HONE_VERSION;
@@ -165,23 +220,28 @@ absl::Status Server::State::OpenStores(const ServerConfig& config) {
 }
 
 absl::Status Server::State::MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus) {
-  if (config.devices.front() == kNoopDevice) {
+  if (config.devices.front() == kNoopDevice || config.role == "front") {
     builder = MakeNoopBuilder();
     return absl::OkStatus();
   }
   ArtefactStoreOptions store_options;
-  store_options.folder = config.folder + "/artefacts";
+  store_options.folder = config.artefacts.empty() ? config.folder + "/artefacts" : config.artefacts;
   store_options.limit_bytes = config.artefact_limit_mb << 20;
+  store_options.shared = shared_artefacts.get();
   HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(store_options));
+  if (config.role == "lane") {
+    builder = MakeNoopBuilder();
+    return absl::OkStatus();
+  }
   auto set = std::make_unique<BuilderSet>();
   CpuBuilderOptions cpu;
   cpu.sandbox = config.sandbox;
   cpu.rescue_flags = config.rescue_flags;
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cpu, CreateCpuBuilder(cpu, artefacts.get()));
   set->Add(Format::kNative, Backend::kCpu, std::move(for_cpu));
-  if (!gpus.empty()) {
+  if (WantsGpus(config)) {
     CudaBuilderOptions cuda;
-    cuda.architecture = gpus.front().architecture;
+    cuda.architecture = config.cuda_architecture.empty() ? gpus.front().architecture : config.cuda_architecture;
     cuda.toolkit = config.cuda_toolkit;
     cuda.sandbox = config.sandbox;
     cuda.rescue_flags = config.rescue_flags;
@@ -193,6 +253,7 @@ absl::Status Server::State::MakeBuilder(const ServerConfig& config, const std::v
 }
 
 absl::Status Server::State::Listen(const ServerConfig& config) {
+  if (config.listen.empty()) return absl::OkStatus();
   grpc::ServerBuilder grpc_builder;
   grpc_builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on one port is an error
   grpc_builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -218,14 +279,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   HONE_RETURN_IF_ERROR(CheckAddresses(config));
   auto state = std::make_unique<State>();
-  HONE_RETURN_IF_ERROR(state->OpenStores(config));
+  HONE_RETURN_IF_ERROR(state->OpenStores(config, log));
   HONE_ASSIGN_OR_RETURN(const std::vector<GpuListing> gpus, FindGpus(config));
   HONE_RETURN_IF_ERROR(state->MakeBuilder(config, gpus));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
   if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
   EngineOptions options;
-  options.lanes = LaneSpecs(config, gpus);
-  options.build_slots = config.build_slots;
+  const bool judges = config.role == "all" || config.role == "lane";
+  const bool builds = config.role == "all" || config.role == "build";
+  if (judges) options.lanes = LaneSpecs(config, gpus);
+  if (builds && config.devices.front() != kNoopDevice) options.build_devices = DeviceKinds(config);
+  options.build_slots = builds ? config.build_slots : 0;
+  options.formats = state->formats;
+  options.roster = state->roster.get();
+  options.artefacts = state->artefacts.get();
   options.version = HONE_VERSION;
   HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,
                                                       *state->metrics, log));
@@ -233,7 +300,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   service_options.max_stream_jobs = config.max_stream_jobs;
   state->service = MakeGrpcService(*state->engine, service_options);
   HONE_RETURN_IF_ERROR(state->Listen(config));
-  state->server->GetHealthCheckService()->SetServingStatus(true);
+  state->Announce(config);
+  if (state->server) state->server->GetHealthCheckService()->SetServingStatus(true);
+  if (state->roster) log.Info("joined the farm", {{"queue", ParseRedisUrl(config.queue)->Name()}, {"role", config.role}});
   for (const std::string& address : state->addresses) log.Info("listening", {{"address", address}});
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
@@ -242,6 +311,7 @@ Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Server::~Server() {
   state_->engine->Drain(absl::InfinitePast());
+  if (!state_->server) return;
   // Every call has its answer. What is left are idle connections, whose clients may not be looking.
   state_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
 }
@@ -249,7 +319,7 @@ Server::~Server() {
 const std::vector<std::string>& Server::addresses() const { return state_->addresses; }
 
 void Server::Drain(absl::Time deadline) {
-  state_->server->GetHealthCheckService()->SetServingStatus(false);
+  if (state_->server) state_->server->GetHealthCheckService()->SetServingStatus(false);
   state_->engine->Drain(deadline);
 }
 
