@@ -106,7 +106,9 @@ Problem ReadText(const ConfigNode& node, std::string& out) {
 }
 
 Problem ReadWord(const ConfigNode& node, const OneOf& allowed, std::string& out) {
-  const std::string words = absl::StrJoin(allowed.words, ", ");
+  const std::string words = absl::StrJoin(allowed.words, ", ", [](std::string* out, absl::string_view word) {
+    absl::StrAppend(out, word.empty() ? "\"\"" : word);
+  });
   if (!node.scalar()) return NotOneValue(node, words);
   if (std::find(allowed.words.begin(), allowed.words.end(), node.text) == allowed.words.end()) {
     return {&node, "", absl::StrCat("value ", Shown(node), " is not one of ", words)};

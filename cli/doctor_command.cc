@@ -147,8 +147,10 @@ void FindSandbox(std::vector<Finding>& findings) {
   if (status.ok()) {
     findings.push_back({"sandbox", "bubblewrap", State::kReady, FirstLine(TryRun({"bwrap", "--version"}).output), ""});
   } else {
-    findings.push_back({"sandbox", "bubblewrap", State::kAbsent, std::string(status.message()),
-                        "without it candidates run with your rights, and only when you say sandbox: none"});
+    const absl::StatusOr<std::string> chosen = verifier::ChooseSandbox("");
+    findings.push_back({"sandbox", "bubblewrap", chosen.ok() ? State::kAbsent : State::kFailed, std::string(status.message()),
+                        chosen.ok() ? "HONE_SANDBOX=none is set: candidates run with your rights"
+                                    : "HONE_SANDBOX=none goes on without: candidates then run with your rights"});
   }
 }
 

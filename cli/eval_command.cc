@@ -31,7 +31,7 @@ struct SamplesOptions {
   std::string device = "cpu";
   std::string server;
   std::string python;
-  std::string sandbox = "auto";
+  std::string sandbox;
   std::string screen = "off";
   std::string log;
   bool json = false;
@@ -78,8 +78,10 @@ absl::StatusOr<std::vector<VerifyRequest>> RequestsFor(const std::vector<Recorde
   return requests;
 }
 
-absl::Status CheckDevice(const std::string& device, verifier::Client& client) {
+/// Says it where candidates run unprotected.
+absl::Status CheckVerifier(const std::string& device, verifier::Client& client) {
   HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, client.GetCapabilities());
+  WarnOfSandbox(capabilities.sandbox);
   const std::vector<std::string>& backends = capabilities.backends;
   if (std::find(backends.begin(), backends.end(), device) != backends.end()) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -95,7 +97,7 @@ absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& sa
   verifier::ClientOptions client_options;
   client_options.endpoints = {endpoint};
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(client_options));
-  HONE_RETURN_IF_ERROR(CheckDevice(options.device, *client));
+  HONE_RETURN_IF_ERROR(CheckVerifier(options.device, *client));
   HONE_ASSIGN_OR_RETURN(const std::vector<VerifyRequest> requests, RequestsFor(samples, options, *client));
   Progress progress("samples", static_cast<int64_t>(requests.size()));
   std::vector<Verdict> verdicts(requests.size());
@@ -115,8 +117,9 @@ absl::StatusOr<std::vector<Verdict>> JudgeByOwnServer(const std::vector<Recorded
   server_options.python = options.python;
   server_options.log_path = options.log;
   // The recordings were compiled by nvcc's bare command line.
-  server_options.extra_args = {absl::StrCat("--set=sandbox=", options.sandbox), "--set=rescue_flags=false",
-                               absl::StrCat("--set=devices=[", options.device, "]"), absl::StrCat("--set=screen=", options.screen)};
+  server_options.extra_args = {"--set=rescue_flags=false", absl::StrCat("--set=devices=[", options.device, "]"),
+                               absl::StrCat("--set=screen=", options.screen)};
+  if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
   return Judge(samples, options, server->endpoint());
@@ -213,8 +216,8 @@ void AddEval(CLI::App& app, Action& action) {
   samples->add_option("--server", options->server,
                       "A running verifier, host:port or unix:/path; default: one of its own");
   samples->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  samples->add_option("--sandbox", options->sandbox, "Of the verifier of its own")
-      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));
+  samples->add_option("--sandbox", options->sandbox, "Of the verifier of its own: bubblewrap or none; default: $HONE_SANDBOX, else bubblewrap")
+      ->check(CLI::IsMember({"bubblewrap", "none"}));
   samples->add_option("--screen", options->screen, "Of the verifier of its own, with --device cuda: cpu or off")
       ->check(CLI::IsMember({"cpu", "off"}));
   samples->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");

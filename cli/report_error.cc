@@ -23,4 +23,8 @@ int Report(const absl::Status& status) {
   }
 }
 
+void WarnOfSandbox(absl::string_view sandbox) {
+  if (sandbox == "none") std::fprintf(stderr, "hone: warning: no sandbox: candidates run with your rights\n");
+}
+
 }  // namespace hone::cli

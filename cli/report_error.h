@@ -1,13 +1,17 @@
 #pragma once
 
-// A Status as a command ends with it.
+// What commands say on standard error.
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace hone::cli {
 
 /// Prints "hone: <message>" on standard error unless OK, and returns the exit code: what the user gave is unusable
 /// (kInvalidArgument, kNotFound, kFailedPrecondition, kAlreadyExists, kOutOfRange, kPermissionDenied) or our own fault.
 int Report(const absl::Status& status);
+
+/// A line on standard error where a verifier that runs candidates has no sandbox for them ("none").
+void WarnOfSandbox(absl::string_view sandbox);
 
 }  // namespace hone::cli

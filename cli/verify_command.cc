@@ -32,7 +32,7 @@ struct VerifyOptions {
   std::string protocol = "hone-v1";
   std::string server;
   std::string python;
-  std::string sandbox = "auto";
+  std::string sandbox;
   std::string log;
   bool json = false;
   bool again = false;
@@ -64,8 +64,8 @@ absl::StatusOr<Verdict> AskOwnServer(const VerifyOptions& options, const VerifyR
   verifier::LocalServerOptions server_options;
   server_options.python = options.python;
   server_options.log_path = options.log;
-  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=sandbox=", options.sandbox),
-                               absl::StrCat("--set=devices=[", options.device, "]"), "--set=screen=off"};
+  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=devices=[", options.device, "]"), "--set=screen=off"};
+  if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
   return Ask(server->endpoint(), request);
@@ -177,8 +177,8 @@ void AddVerify(CLI::App& app, Action& action) {
       ->check(CLI::IsMember(ProtocolIds()));
   verify->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");
   verify->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  verify->add_option("--sandbox", options->sandbox, "Of the verifier of its own")
-      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));
+  verify->add_option("--sandbox", options->sandbox, "Of the verifier of its own: bubblewrap or none; default: $HONE_SANDBOX, else bubblewrap")
+      ->check(CLI::IsMember({"bubblewrap", "none"}));
   verify->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
   verify->add_flag("--json", options->json, "The whole verdict as JSON");
   verify->add_flag("--again", options->again, "Measure again even if the server knows the verdict");

@@ -75,7 +75,7 @@ function(hone_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT_S} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 4
-    ENVIRONMENT "HONE_TEST_BIN=${CMAKE_BINARY_DIR}/bin;HONE_PYTHON=${HONE_PYTHON}")
+    ENVIRONMENT "HONE_TEST_BIN=${CMAKE_BINARY_DIR}/bin;HONE_PYTHON=${HONE_PYTHON};${HONE_TEST_SANDBOX}")
 endfunction()
 
 # Gives a target libtorch and the precompiled cmake/torch_pch.h of the build.

@@ -103,12 +103,15 @@ struct QuickstartVerifier {
   std::string endpoint;
   int64_t build_slots = 2;
   int64_t lanes = 1;
+  std::string sandbox;
 };
 template <class F>
 void Describe(F& f, QuickstartVerifier& c) {
   f.Value("endpoint", c.endpoint, "a running verifier (host:port or unix:/path); empty starts one for this run");
   f.Value("build_slots", c.build_slots, Range<int64_t>(1, 1024), "compilers at a time, of the one started here");
   f.Value("lanes", c.lanes, Range<int64_t>(1, 1024), "candidates timed at a time, of the one started here");
+  f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
+          "what candidates run in, of the one started here; empty: $HONE_SANDBOX, else bubblewrap");
 }
 
 /// Log-scaled speed against the scalar baseline, PrimeEcho over turns, GRPO over the group.

@@ -18,6 +18,7 @@
 #include "cli/quickstart/demonstrations.h"
 #include "cli/quickstart/groups.h"
 #include "cli/quickstart/language.h"
+#include "cli/report_error.h"
 #include "policy/model/decoder.h"
 #include "policy/model/threads.h"
 #include "rollout/engine/native_engine.h"
@@ -80,7 +81,6 @@ struct QuickstartRun::State {
   absl::Status Reinforce();
   absl::Status EvaluateHeldOut(const std::string& name);
   absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer();
-  absl::Status SaveReinforced(trainer::Learner& learner, trainer::GroupSource& source);
   Protocol ProtocolOf(std::vector<Baseline> baselines) const;
 };
 
@@ -105,13 +105,18 @@ absl::Status QuickstartRun::State::StartVerifier() {
     options.log_path = Path("verifier.log");
     options.extra_args = {"--set", absl::StrCat("build_slots=", config.verifier.build_slots), "--set",
                           absl::StrCat("lanes=", config.verifier.lanes)};
+    if (!config.verifier.sandbox.empty()) {
+      options.extra_args.insert(options.extra_args.end(), {"--set", absl::StrCat("sandbox=", config.verifier.sandbox)});
+    }
     HONE_ASSIGN_OR_RETURN(server, verifier::LocalServer::Start(options));
     endpoint = server->endpoint();
   }
   verifier::ClientOptions options;
   options.endpoints = {endpoint};
   HONE_ASSIGN_OR_RETURN(client, verifier::Client::Create(options));
-  return client->GetCapabilities().status();
+  HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, client->GetCapabilities());
+  WarnOfSandbox(capabilities.sandbox);
+  return absl::OkStatus();
 }
 
 absl::Status QuickstartRun::State::MakePolicy() {
@@ -123,13 +128,6 @@ absl::Status QuickstartRun::State::MakePolicy() {
   decoder->parameters().Initialize(config.seed);
   HONE_ASSIGN_OR_RETURN(engine, rollout::NativeEngine::Create({}, *decoder));
   return absl::OkStatus();
-}
-
-absl::Status QuickstartRun::State::SaveReinforced(trainer::Learner& learner, trainer::GroupSource& source) {
-  trainer::CheckpointData data;
-  trainer::AddLearnerState(learner, data);
-  HONE_ASSIGN_OR_RETURN(data.blobs["source"], source.Save());
-  return reinforced->Save(data);
 }
 
 absl::Status QuickstartRun::State::Supervise() {
@@ -182,24 +180,23 @@ absl::Status QuickstartRun::State::Reinforce() {
     HONE_ASSIGN_OR_RETURN(exemplars, rollout::ExemplarStore::Open(Path("exemplars.db"), config.rl.exemplars));
   }
   QuickstartGroups source({config, *language, *engine, *client, exemplars.get(), ProtocolOf(pipeline.NeededBaselines())});
-  if (!reinforced->Steps().empty()) {
-    HONE_ASSIGN_OR_RETURN(trainer::CheckpointData data, reinforced->LoadLatest());
-    HONE_RETURN_IF_ERROR(trainer::RestoreLearnerState(data, trainer->learner()));
-    HONE_RETURN_IF_ERROR(engine->SetPolicyVersion(trainer->learner().policy_version()));
-    HONE_RETURN_IF_ERROR(source.Restore(data.blobs["source"]));
-  }
   trainer::RlLoop loop({source, pipeline, *trainer, *engine, *journal, *metrics});
+  if (!reinforced->Steps().empty()) {
+    HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, reinforced->LoadLatest());
+    HONE_RETURN_IF_ERROR(loop.Restore(data));
+  }
 
   Progress progress("rl", config.rl.steps);
-  for (int64_t step = trainer->learner().step(); step < config.rl.steps; ++step) {
+  while (loop.step() < config.rl.steps) {
     HONE_RETURN_IF_ERROR(Interrupted());
-    HONE_ASSIGN_OR_RETURN(const trainer::StepMetrics m, loop.Step(step));
+    HONE_ASSIGN_OR_RETURN(const trainer::StepMetrics m, loop.Step());
     const auto figure = [&](const char* name) { return m.count(name) > 0 ? m.at(name) : 0.0; };
-    progress.Update(step + 1, absl::StrFormat("reward %+.2f  correct %.2f  speedup %.2fx (emulated)  %.0f verdicts/s",
+    progress.Update(loop.step(), absl::StrFormat("reward %+.2f  correct %.2f  speedup %.2fx (emulated)  %.0f verdicts/s",
                                               figure("reward/mean"), figure("correct/first_turn"), figure("speedup/scalar"),
                                               figure("verdicts") / std::max(1e-9, figure("seconds/verify"))));
-    if ((step + 1) % config.rl.checkpoint_every == 0 || step + 1 == config.rl.steps) {
-      HONE_RETURN_IF_ERROR(SaveReinforced(trainer->learner(), source));
+    if (loop.step() % config.rl.checkpoint_every == 0 || loop.step() == config.rl.steps) {
+      HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, loop.Save());
+      HONE_RETURN_IF_ERROR(reinforced->Save(data));
     }
   }
   progress.Finish();

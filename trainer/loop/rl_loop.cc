@@ -6,9 +6,12 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "trainer/loop/learner_state.h"
 
 namespace hone::trainer {
 namespace {
+
+constexpr char kSteps[] = "loop/steps", kSource[] = "source";
 
 struct Moments {
   double sum = 0;
@@ -98,10 +101,10 @@ StepMetrics BatchMetrics(const std::vector<Group>& groups, const rewards::BatchC
   return metrics;
 }
 
-absl::StatusOr<StepMetrics> RlLoop::Step(int64_t step) {
+absl::StatusOr<StepMetrics> RlLoop::Step() {
   const absl::Time start = absl::Now();
   StepMetrics metrics;
-  HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, parts_.source.Collect(step, metrics));
+  HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, parts_.source.Collect(step_, metrics));
   for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));
   HONE_RETURN_IF_ERROR(parts_.journal.Sync());
 
@@ -117,8 +120,32 @@ absl::StatusOr<StepMetrics> RlLoop::Step(int64_t step) {
   HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
   metrics["seconds/learn"] = absl::ToDoubleSeconds(absl::Now() - learn_start);
   metrics["seconds/step"] = absl::ToDoubleSeconds(absl::Now() - start);
-  HONE_RETURN_IF_ERROR(parts_.metrics.Write(step, metrics));
+  HONE_RETURN_IF_ERROR(parts_.metrics.Write(step_, metrics));
+  ++step_;
   return metrics;
+}
+
+absl::StatusOr<CheckpointData> RlLoop::Save() const {
+  CheckpointData data;
+  AddLearnerState(parts_.trainer.learner(), data);
+  data.step = step_;
+  data.counters[kSteps] = step_;
+  HONE_ASSIGN_OR_RETURN(data.blobs[kSource], parts_.source.Save());
+  return data;
+}
+
+absl::Status RlLoop::Restore(const CheckpointData& data) {
+  const auto steps = data.counters.find(kSteps);
+  const auto source = data.blobs.find(kSource);
+  if (steps == data.counters.end() || source == data.blobs.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("a checkpoint without the counter ", kSteps, " or the blob ", kSource,
+                                                   " is none of a reinforcement loop"));
+  }
+  HONE_RETURN_IF_ERROR(RestoreLearnerState(data, parts_.trainer.learner()));
+  HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
+  HONE_RETURN_IF_ERROR(parts_.source.Restore(source->second));
+  step_ = steps->second;
+  return absl::OkStatus();
 }
 
 }  // namespace hone::trainer

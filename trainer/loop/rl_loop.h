@@ -15,6 +15,7 @@
 #include "base/metrics.h"
 #include "rewards/compose/pipeline.h"
 #include "rollout/engine/engine.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/loop/rl_trainer.h"
 
 namespace hone::trainer {
@@ -47,13 +48,24 @@ class RlLoop {
  public:
   explicit RlLoop(const RlLoopParts& parts) : parts_(parts) {}
 
-  /// One step. The metrics are also written to the run's files: reward/mean and /std over trained turns, correct_share
+  /// Steps done. Not the learner's count: a step without a trained turn makes no update, and one batch may make several.
+  int64_t step() const { return step_; }
+
+  /// One step, which then counts. The metrics are also written to the run's files: reward/mean and /std over trained turns, correct_share
   /// (first turns, INFRA left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
   /// response_tokens, zero_signal_groups, seconds/<phase>, and the trainer's under learn/.
-  absl::StatusOr<StepMetrics> Step(int64_t step);
+  absl::StatusOr<StepMetrics> Step();
+
+  /// Learner, source and counter: all that decides the next step. Tensors are borrowed: write it before the next step.
+  /// data.step is step().
+  absl::StatusOr<CheckpointData> Save() const;
+  /// Goes on bit for bit after the step of `data`, the engine's policy version included. Errors are those of
+  /// RestoreLearnerState and GroupSource::Restore; kInvalidArgument: not a checkpoint of this loop. Not to be used then.
+  absl::Status Restore(const CheckpointData& data);
 
  private:
   RlLoopParts parts_;
+  int64_t step_ = 0;
 };
 
 /// The trained turns of a batch as sequences with their advantages; turns without signal are kept, they are part of the

@@ -14,7 +14,7 @@ namespace hone::verifier {
 struct CpuBuilderOptions {
   std::string compiler = "g++";
   std::string headers;             // empty: those that ship with the program
-  std::string sandbox = "auto";    // "auto", "bubblewrap", "none"
+  std::string sandbox;             // as ChooseSandbox takes it
   bool rescue_flags = true;        // as nvcc with `-include cfloat --expt-relaxed-constexpr`, which spare whole families
                                    // of answers; false reproduces verdicts that were measured without
 };

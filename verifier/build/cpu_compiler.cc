@@ -186,12 +186,7 @@ CpuCompiler::CpuCompiler(CpuToolchain toolchain, std::string sandbox)
 CpuCompiler::~CpuCompiler() = default;
 
 absl::StatusOr<std::unique_ptr<CpuCompiler>> CpuCompiler::Create(CpuToolchain toolchain, const std::string& sandbox) {
-  std::string chosen = sandbox;
-  if (sandbox == "auto") chosen = SandboxAvailable().ok() ? "bubblewrap" : "none";
-  if (chosen == "bubblewrap") HONE_RETURN_IF_ERROR(SandboxAvailable());
-  if (chosen != "bubblewrap" && chosen != "none") {
-    return absl::InvalidArgumentError(absl::StrCat("sandbox '", sandbox, "' is none of auto, bubblewrap, none"));
-  }
+  HONE_ASSIGN_OR_RETURN(std::string chosen, ChooseSandbox(sandbox));
   std::unique_ptr<CpuCompiler> compiler(new CpuCompiler(std::move(toolchain), std::move(chosen)));
   HONE_ASSIGN_OR_RETURN(auto first, Server::Start(compiler->toolchain_, compiler->sandbox_));
   absl::MutexLock lock(&compiler->mutex_);

@@ -35,7 +35,7 @@ struct CompileOutput {
 /// Thread-safe; each call blocks for one compilation.
 class CpuCompiler {
  public:
-  /// `sandbox`: "auto" (bubblewrap where it works), "bubblewrap", "none".
+  /// `sandbox`: as ChooseSandbox takes it, whose errors are returned.
   static absl::StatusOr<std::unique_ptr<CpuCompiler>> Create(CpuToolchain toolchain, const std::string& sandbox);
   ~CpuCompiler();
 

@@ -24,7 +24,7 @@ namespace hone::verifier {
 struct LaneOptions {
   std::string device = "cpu:0";     // backend and index
   std::string python;               // interpreter with torch
-  std::string sandbox = "auto";     // "auto", "bubblewrap", or "none" (loud, in every verdict)
+  std::string sandbox;              // as ChooseSandbox takes it; "none" is said in every verdict
   int cpu_core = -1;                // CPU device: the core runner and references are pinned to; -1: any
 };
 

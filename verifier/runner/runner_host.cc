@@ -274,6 +274,7 @@ std::string Runner::TakeOutput() {
 absl::StatusOr<std::unique_ptr<RunnerHost>> RunnerHost::Create(RunnerHostOptions options) {
   if (!FileExists(options.program)) return absl::NotFoundError(absl::StrCat("no runner at ", options.program));
   std::unique_ptr<RunnerHost> host(new RunnerHost(std::move(options)));
+  HONE_ASSIGN_OR_RETURN(host->sandbox_, ChooseSandbox(host->options_.sandbox));
   HONE_RETURN_IF_ERROR(host->StartZygote());
   return host;
 }
@@ -293,12 +294,6 @@ absl::Status RunnerHost::StartZygote() {
   interruptible_ = -1;
   prepared_.clear();
   ended_.clear();
-  if (!sandbox_.empty()) return StartZygoteIn(sandbox_);  // what worked once
-  if (options_.sandbox == "none" || options_.sandbox == "bubblewrap") return StartZygoteIn(options_.sandbox);
-  return StartZygoteIn(SandboxAvailable().ok() ? "bubblewrap" : "none");
-}
-
-absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
   HONE_ASSIGN_OR_RETURN(auto ends, SocketPair());
   SpawnOptions spawn;
   spawn.argv = {options_.program, "3"};
@@ -314,7 +309,7 @@ absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
     spawn.argv.insert(spawn.argv.end(), {"--gpu", options_.gpu_backend, options_.gpu_driver});
   }
   spawn.argv.insert(spawn.argv.end(), options_.libraries.begin(), options_.libraries.end());
-  if (sandbox == "bubblewrap") {
+  if (sandbox_ == "bubblewrap") {
     SandboxSpec box;
     for (const std::string& library : options_.libraries) {
       if (!IsSystemLibrary(library)) box.read_only.push_back(library);
@@ -341,8 +336,7 @@ absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
   ends[1].Reset();
   ZygoteReady ready;
   if (!AwaitReadable(ends[0].get(), absl::Now() + options_.start_timeout) || ReceiveExactly(ends[0].get(), &ready) != 1) {
-    const absl::Status why = sandbox == "bubblewrap" ? SandboxAvailable() : absl::OkStatus();
-    return !why.ok() ? why : absl::UnavailableError("the candidate runners' zygote does not start");
+    return absl::UnavailableError("the candidate runners' zygote does not start");
   }
   if (ready.message[0] != 0) {
     return absl::FailedPreconditionError(
@@ -351,7 +345,6 @@ absl::Status RunnerHost::StartZygoteIn(const std::string& sandbox) {
   zygote_ = std::move(child);
   interruptible_ = zygote_->pid();
   control_ = std::move(ends[0]);
-  sandbox_ = sandbox;
   lost_ = false;
   return absl::OkStatus();
 }

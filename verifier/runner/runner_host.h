@@ -26,7 +26,7 @@ struct RunnerHostOptions {
   std::string interpreter;               // Python that runs `program`; empty: it runs by itself
   std::vector<std::string> folders;      // that the interpreter reads, besides the program's own
   absl::Duration start_timeout = absl::Seconds(20);  // of the zygote
-  std::string sandbox = "auto";          // "auto", "bubblewrap", "none"
+  std::string sandbox;                   // as ChooseSandbox takes it
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
   int cpu_core = -1;                     // -1: any
   int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner; 0: unlimited
@@ -134,7 +134,6 @@ class RunnerHost {
   friend class Runner;
   explicit RunnerHost(RunnerHostOptions options) : options_(std::move(options)) {}
   absl::Status StartZygote();
-  absl::Status StartZygoteIn(const std::string& sandbox);
   absl::StatusOr<std::unique_ptr<Runner>> Fork();
   /// Takes what the zygote told unasked, so that its socket never fills.
   void ReadEnded();

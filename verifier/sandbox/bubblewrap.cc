@@ -1,7 +1,11 @@
 #include "verifier/sandbox/bubblewrap.h"
 
+#include <cstdlib>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/file.h"
 #include "base/subprocess.h"
 
 namespace hone::verifier {
@@ -15,13 +19,21 @@ absl::Status TrySandbox() {
   spawn.argv = InSandbox(spec, {"/usr/bin/true"});
   const auto result = Run(spawn, absl::Seconds(10), 4096);
   if (absl::IsNotFound(result.status())) {
-    return absl::FailedPreconditionError("bwrap is not installed (package bubblewrap)");
+    return absl::FailedPreconditionError("bwrap is not installed: apt-get install bubblewrap");
   }
   if (!result.ok()) return result.status();
   if (result->exit_code == 0) return absl::OkStatus();
   const std::vector<std::string> lines = absl::StrSplit(result->output, '\n');
+  const std::string advice = NamespaceAdvice(lines.front());
   return absl::FailedPreconditionError(
-      absl::StrCat("bwrap cannot make a sandbox here: ", lines.front(), " (it needs root or unprivileged user namespaces)"));
+      absl::StrCat("bwrap cannot make a sandbox here (", lines.front(), "): ",
+                   advice.empty() ? "it needs root or unprivileged user namespaces" : advice));
+}
+
+/// The number in a file of /proc; -1 where there is none.
+int64_t Setting(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  return text.ok() && !text->empty() ? std::strtoll(text->c_str(), nullptr, 10) : -1;
 }
 
 }  // namespace
@@ -51,9 +63,52 @@ std::vector<std::string> InSandbox(const SandboxSpec& spec, const std::vector<st
   return line;
 }
 
+std::string NamespaceAdvice(absl::string_view bwrap_error, const std::string& root) {
+  struct Known {
+    const char* file;
+    int64_t forbids;
+    const char* command;
+  };
+  constexpr Known kSettings[] = {
+      {"/proc/sys/kernel/unprivileged_userns_clone", 0, "sysctl -w kernel.unprivileged_userns_clone=1"},
+      {"/proc/sys/user/max_user_namespaces", 0, "sysctl -w user.max_user_namespaces=15000"},
+      {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1,
+       "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"},
+  };
+  for (const Known& known : kSettings) {
+    if (Setting(root + known.file) == known.forbids) {
+      return absl::StrCat("the kernel forbids user namespaces: ", known.command, " as root");
+    }
+  }
+  const bool container = FileExists(root + "/.dockerenv") || FileExists(root + "/run/.containerenv");
+  if (!container) return "";
+  if (absl::StrContains(bwrap_error, "mount proc")) {
+    return "the container hides parts of /proc: start it with --security-opt systempaths=unconfined";
+  }
+  return "the container forbids namespaces: start it with --security-opt seccomp=unconfined --security-opt "
+         "apparmor=unconfined --security-opt systempaths=unconfined";
+}
+
 const absl::Status& SandboxAvailable() {
   static const absl::Status* const status = new absl::Status(TrySandbox());
   return *status;
+}
+
+absl::StatusOr<std::string> ChooseSandbox(absl::string_view asked) {
+  const char* set = std::getenv("HONE_SANDBOX");
+  std::string chosen(asked);
+  if (chosen.empty() && set != nullptr) chosen = set;
+  if (chosen.empty()) chosen = "bubblewrap";
+  if (chosen == "none") return chosen;
+  if (chosen != "bubblewrap") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(asked.empty() ? "HONE_SANDBOX" : "sandbox", ": '", chosen, "' is neither bubblewrap nor none"));
+  }
+  if (!SandboxAvailable().ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        SandboxAvailable().message(), "; HONE_SANDBOX=none goes on without: candidates then run with your rights"));
+  }
+  return chosen;
 }
 
 }  // namespace hone::verifier

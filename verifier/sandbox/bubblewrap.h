@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace hone::verifier {
 
@@ -27,7 +29,17 @@ struct SandboxSpec {
 /// `command` inside the sandbox. Descriptors pass through. The sandbox and all in it end when the caller does.
 std::vector<std::string> InSandbox(const SandboxSpec& spec, const std::vector<std::string>& command);
 
-/// Whether a sandbox can be made on this machine: starts one, once per process. kFailedPrecondition says what is missing.
+/// Whether a sandbox can be made on this machine: starts one, once per process. kFailedPrecondition says in one line what
+/// is missing and what to install or set.
 const absl::Status& SandboxAvailable();
+
+/// What untrusted programs run in: "bubblewrap" or "none". `asked` may be either, or empty: $HONE_SANDBOX where that is set,
+/// else "bubblewrap". "none" is only ever chosen by name. kInvalidArgument: another word. kFailedPrecondition: bubblewrap
+/// does not work here; what SandboxAvailable says, and how to go on without.
+absl::StatusOr<std::string> ChooseSandbox(absl::string_view asked);
+
+/// Of a kernel or container that refuses namespaces, the setting or flag to change; empty where none is known. Reads /proc
+/// and container marks below `root`, for tests; `bwrap_error` is the first line that bwrap left.
+std::string NamespaceAdvice(absl::string_view bwrap_error, const std::string& root = "");
 
 }  // namespace hone::verifier

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "verifier/queue/redis_connection.h"
+#include "verifier/sandbox/bubblewrap.h"
 #include "verifier/service/noop_lane.h"
 
 namespace hone::verifier {
@@ -72,6 +73,8 @@ absl::Status Resolve(ServerConfig& config) {
   if (config.python.empty()) config.python = Environment("HONE_PYTHON");
   if (config.python.empty()) config.python = HONE_BUILD_PYTHON;
   if (config.python.empty()) config.python = "python3";
+  if (config.devices.front() == kNoopDevice) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(config.sandbox, ChooseSandbox(config.sandbox));
   return absl::OkStatus();
 }
 

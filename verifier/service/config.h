@@ -26,7 +26,7 @@ struct ServerConfig {
   std::string cuda_architecture;
   int build_slots = 0;
   std::string python;
-  std::string sandbox = "auto";
+  std::string sandbox;
   bool rescue_flags = true;
   int64_t queue_limit_mb = 1024;
   int64_t cache_limit_mb = 256;
@@ -55,7 +55,8 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("cuda_architecture", c.cuda_architecture, "sm_90: what a host without a GPU builds for; empty: that of the first GPU");
   f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
   f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");
-  f.Value("sandbox", c.sandbox, OneOf{{"auto", "bubblewrap", "none"}}, "what candidates run in; none is said in every verdict");
+  f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
+          "what candidates run in; none is said in every verdict; empty: $HONE_SANDBOX, else bubblewrap");
   f.Value("rescue_flags", c.rescue_flags, "compile as with -include cfloat --expt-relaxed-constexpr, which spare whole families of answers");
   f.Value("queue_limit_mb", c.queue_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of jobs waiting, then RESOURCE_EXHAUSTED");
   f.Value("cache_limit_mb", c.cache_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of verdicts kept");
@@ -68,7 +69,8 @@ void Describe(Fields& f, ServerConfig& c) {
 }
 
 /// Replaces every "as the machine is" value by what it comes to here, and checks what one field cannot know:
-/// kInvalidArgument for no address, an unknown device (names those there are), or noop beside another.
+/// kInvalidArgument for no address, an unknown device (names those there are), or noop beside another; the errors of
+/// ChooseSandbox, where candidates are run at all.
 absl::Status Resolve(ServerConfig& config);
 
 }  // namespace hone::verifier

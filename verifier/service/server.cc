@@ -278,6 +278,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   HONE_RETURN_IF_ERROR(CheckAddresses(config));
+  if (config.sandbox == "none") log.Warning("no sandbox: candidates and their compilers run with this user's rights");
   auto state = std::make_unique<State>();
   HONE_RETURN_IF_ERROR(state->OpenStores(config, log));
   HONE_ASSIGN_OR_RETURN(const std::vector<GpuListing> gpus, FindGpus(config));

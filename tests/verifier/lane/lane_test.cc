@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "lane/bench.h"
+#include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::verifier {
 namespace {
@@ -36,7 +37,7 @@ TEST_CASE("A right candidate is OK, with a speedup against eager and its interva
   CHECK(timing.speedup.low <= timing.speedup.median);
   CHECK(timing.speedup.median <= timing.speedup.high);
   CHECK(timing.speedup.samples >= 5);
-  CHECK(verdict.sandbox == "bubblewrap");
+  CHECK(verdict.sandbox == ChooseSandbox("").value());
   CHECK(verdict.seed_id.size() == 16);
   CHECK(verdict.protocol == "quick");
 }

@@ -1,11 +1,15 @@
 #include "verifier/sandbox/bubblewrap.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/file.h"
 #include "base/subprocess.h"
+#include "tests/support/test_programs.h"
 
 namespace hone::verifier {
 namespace {
@@ -65,6 +69,70 @@ TEST_CASE("A writable folder of the sandbox is the one that was handed in", "[ve
   spec.environment = {"GREETING=hello=there"};
   CHECK(RunInside(spec, "printf %s \"$GREETING\" > result").exit_code == 0);
   CHECK(ReadFile(folder->path() + "/result").value() == "hello=there");
+}
+
+// ---- Where no sandbox can be made. ----
+
+/// The message of ChooseSandbox where `bwrap` is this script (empty: not there), in a process of its own: the answer is
+/// remembered for a process's life, and the search path is that of the process.
+std::string MessageWithBwrap(const TempFolder& folder, const std::string& script) {
+  if (!script.empty()) {
+    REQUIRE(WriteFileAtomically(folder.path() + "/bwrap", "#!/bin/sh\n" + script + "\n").ok());
+    std::filesystem::permissions(folder.path() + "/bwrap", std::filesystem::perms::owner_all);
+  }
+  SpawnOptions spawn;
+  spawn.argv = {TestProgram("hone-verifier"), "--print-config"};
+  spawn.inherit_environment = false;
+  spawn.environment = {"PATH=" + folder.path()};
+  const auto result = Run(spawn, absl::Seconds(20));
+  REQUIRE(result.ok());
+  CHECK(result->exit_code == 2);
+  return result->output;
+}
+
+TEST_CASE("Without a working bwrap the verifier does not start, and says what is missing and how to go on", "[verifier][sandbox]") {
+  if (TestProgram("hone-verifier").empty()) SKIP("HONE_TEST_BIN names no folder with hone-verifier");
+  auto folder = TempFolder::Create("sandbox");
+  REQUIRE(folder.ok());
+  const std::string missing = MessageWithBwrap(*folder, "");
+  CHECK(absl::StrContains(missing, "apt-get install bubblewrap"));
+  CHECK(absl::StrContains(missing, "HONE_SANDBOX=none"));
+  const std::string refused = MessageWithBwrap(*folder, "echo bwrap: No permissions to create new namespace >&2; exit 1");
+  CHECK(absl::StrContains(refused, "No permissions to create new namespace"));
+  CHECK(absl::StrContains(refused, "HONE_SANDBOX=none"));
+  CHECK(std::count(refused.begin(), refused.end(), '\n') == 1);
+}
+
+TEST_CASE("No sandbox is chosen only by name", "[verifier][sandbox]") {
+  CHECK(ChooseSandbox("none").value() == "none");
+  CHECK(absl::IsInvalidArgument(ChooseSandbox("auto").status()));
+  if (SandboxAvailable().ok()) CHECK(ChooseSandbox("bubblewrap").value() == "bubblewrap");
+}
+
+TEST_CASE("Advice names the setting of the kernel or the flag of the container that forbids namespaces", "[verifier][sandbox]") {
+  struct Case {
+    const char* file;
+    const char* content;
+    const char* advice;
+  };
+  const Case cases[] = {
+      {"/proc/sys/kernel/unprivileged_userns_clone", "0\n", "sysctl -w kernel.unprivileged_userns_clone=1"},
+      {"/proc/sys/user/max_user_namespaces", "0\n", "sysctl -w user.max_user_namespaces=15000"},
+      {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", "apparmor_restrict_unprivileged_userns=0"},
+      {"/.dockerenv", "", "--security-opt seccomp=unconfined"},
+      {"/run/.containerenv", "", "--security-opt seccomp=unconfined"},
+  };
+  for (const Case& c : cases) {
+    auto root = TempFolder::Create("sandbox");
+    REQUIRE(root.ok());
+    std::filesystem::create_directories(std::filesystem::path(root->path() + c.file).parent_path());
+    REQUIRE(WriteFileAtomically(root->path() + c.file, c.content).ok());
+    INFO(c.file);
+    CHECK(absl::StrContains(NamespaceAdvice("bwrap: setting up uid map: Permission denied", root->path()), c.advice));
+  }
+  auto allowed = TempFolder::Create("sandbox");
+  REQUIRE(allowed.ok());
+  CHECK(NamespaceAdvice("bwrap: something else", allowed->path()).empty());
 }
 
 }  // namespace
