@@ -297,7 +297,8 @@ absl::StatusOr<int64_t> EndOfFrames(const std::string& path, int fd) {
 
 // ---- Writer. ----
 
-absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<FramedLineWriter>> FramedLineWriter::Open(const std::string& path,
+                                                                          absl::string_view header) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd) return ErrnoStatus(errno, absl::StrCat("opening ", path));
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -306,23 +307,29 @@ absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Open(const std::st
   }
   HONE_ASSIGN_OR_RETURN(const int64_t end, EndOfFrames(path, fd.get()));
   if (ftruncate(fd.get(), end) != 0) return ErrnoStatus(errno, absl::StrCat("cutting ", path));
-  std::unique_ptr<JournalWriter> writer(new JournalWriter(AppendFile(path, std::move(fd), end)));
+  std::unique_ptr<FramedLineWriter> writer(new FramedLineWriter(AppendFile(path, std::move(fd), end)));
   if (end == 0) {
-    HONE_RETURN_IF_ERROR(writer->AppendLine(HeaderLine()));
+    HONE_RETURN_IF_ERROR(writer->Append(header));
     HONE_RETURN_IF_ERROR(writer->Sync());
     HONE_RETURN_IF_ERROR(SyncFolder(FolderOf(path)));
   }
   return writer;
 }
 
-absl::Status JournalWriter::Append(const Group& group) { return AppendLine(GroupToJson(group)); }
-
-absl::Status JournalWriter::AppendLine(absl::string_view line) {
+absl::Status FramedLineWriter::Append(absl::string_view line) {
   HONE_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(absl::StrCat(line, "\n")));
   return file_.Append(frame);
 }
 
-absl::Status JournalWriter::Sync() { return file_.Sync(); }
+absl::Status FramedLineWriter::Sync() { return file_.Sync(); }
+
+absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Open(const std::string& path) {
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<FramedLineWriter> lines, FramedLineWriter::Open(path, HeaderLine()));
+  return std::unique_ptr<JournalWriter>(new JournalWriter(std::move(lines)));
+}
+
+absl::Status JournalWriter::Append(const Group& group) { return lines_->Append(GroupToJson(group)); }
+absl::Status JournalWriter::Sync() { return lines_->Sync(); }
 
 // ---- Reader. ----
 

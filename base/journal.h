@@ -28,6 +28,24 @@ absl::StatusOr<Group> GroupFromJson(absl::string_view line);
 std::string VerdictToJson(const Verdict& verdict, int indent = -1);
 absl::StatusOr<Verdict> VerdictFromJson(absl::string_view json);
 
+/// Lines in frames as the journal has them, for files of other records beside it. One thread at a time.
+class FramedLineWriter {
+ public:
+  /// Opens for appending, creating the file with `header` as its first line. A cut frame at the end is dropped first.
+  /// Errors as of JournalWriter::Open.
+  static absl::StatusOr<std::unique_ptr<FramedLineWriter>> Open(const std::string& path, absl::string_view header);
+
+  /// One frame of one line, given without its newline. A failed append leaves nothing of itself behind.
+  absl::Status Append(absl::string_view line);
+  /// To disk.
+  absl::Status Sync();
+
+ private:
+  explicit FramedLineWriter(AppendFile file) : file_(std::move(file)) {}
+
+  AppendFile file_;
+};
+
 /// Appends whole frames; a failed append (disk full) leaves the file readable up to the previous one and says so, and
 /// the next append may succeed. One thread at a time.
 class JournalWriter {
@@ -42,10 +60,9 @@ class JournalWriter {
   absl::Status Sync();
 
  private:
-  explicit JournalWriter(AppendFile file) : file_(std::move(file)) {}
-  absl::Status AppendLine(absl::string_view line);
+  explicit JournalWriter(std::unique_ptr<FramedLineWriter> lines) : lines_(std::move(lines)) {}
 
-  AppendFile file_;
+  std::unique_ptr<FramedLineWriter> lines_;
 };
 
 struct JournalReadResult {

@@ -28,6 +28,7 @@ void AddEval(CLI::App& app, Action& action);
 void AddLab(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch
 void AddTasks(CLI::App& app, Action& action);
+void AddTrain(CLI::App& app, Action& action);  // in builds with torch
 void AddVerifier(CLI::App& app, Action& action);
 void AddVerify(CLI::App& app, Action& action);
 

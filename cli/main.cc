@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   hone::cli::AddVerify(app, action);
 #ifdef HONE_WITH_TORCH
   hone::cli::AddQuickstart(app, action);
+  hone::cli::AddTrain(app, action);
 #endif
   try {
     app.parse(argc, argv);

@@ -6,15 +6,6 @@
 
 namespace hone::cli {
 
-rollout::ExemplarConfig BelievedExemplars() {
-  rollout::ExemplarConfig config;
-  config.bucket_width = 0.5;
-  config.tau = 2;
-  config.remeasure.absolute = 1e9;
-  config.remeasure.over_best = 1e9;
-  return config;
-}
-
 rewards::PipelineConfig QuickstartRewards() {
   rewards::LogSpeedScore score;
   score.speed.baseline = Baseline::kScalar;

@@ -11,7 +11,7 @@ trainer::TrainSequence Answered(const std::vector<int32_t>& prompt, const std::v
 
 }  // namespace
 
-Demonstrations::Demonstrations(const QuickstartSft& config, const QuickstartLanguage& language, uint64_t seed)
+Demonstrations::Demonstrations(const QuickstartSft& config, const ProgramLanguage& language, uint64_t seed)
     : config_(config), language_(language), generator_(seed), random_(seed ^ 0x5f7a11e5) {}
 
 absl::StatusOr<trainer::TrainSequence> Demonstrations::Next() {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/quickstart/config.h"
-#include "cli/quickstart/language.h"
+#include "cli/train/program_language.h"
 #include "rollout/sampler/generator.h"
 #include "rollout/sampler/random.h"
 #include "trainer/data/sequence.h"
@@ -16,7 +16,7 @@ namespace hone::cli {
 /// Not thread-safe; borrows both arguments.
 class Demonstrations {
  public:
-  Demonstrations(const QuickstartSft& config, const QuickstartLanguage& language, uint64_t seed);
+  Demonstrations(const QuickstartSft& config, const ProgramLanguage& language, uint64_t seed);
 
   /// An answer to a task, to a failing kernel (repair_share), or to two kernels of different speed (contrast_share); the
   /// loss is on the answer alone.
@@ -29,7 +29,7 @@ class Demonstrations {
   rollout::Demonstration Right(const rollout::Program& program);
 
   const QuickstartSft& config_;
-  const QuickstartLanguage& language_;
+  const ProgramLanguage& language_;
   rollout::Generator generator_;
   rollout::SplitMix random_;
 };

@@ -3,15 +3,12 @@
 // One quickstart run in one folder:
 //
 //   config.yaml            the resolved configuration
-//   policy/                tokenizer.json and the trained weights
-//   journal.jsonl.zst      every group of the reinforcement phase, written before it is trained on
-//   evaluation_before.jsonl.zst, evaluation_after.jsonl.zst   the held-out groups
-//   metrics.jsonl, events.out.tfevents.*                      one record a step
-//   phases.json            seconds of each phase
-//   checkpoint/            where an interrupted run goes on (--resume)
-//   report.html            all of it to look at (cli/quickstart/report.h)
+//   policy/                an HF folder: config.json, tokenizer.json, at the end the weights
+//   checkpoint/sft/        the end of the supervised phase; `hone train` can start from it
+//   report.html            all of it to look at (cli/train/report.h)
+//
+// and the files of the phases (cli/train/phases.h).
 
-#include <map>
 #include <memory>
 #include <string>
 

@@ -134,6 +134,18 @@ absl::StatusOr<CheckpointData> Read(const std::string& folder, int64_t step) {
   return data;
 }
 
+std::vector<int64_t> StepsIn(const std::string& folder) {
+  std::vector<int64_t> steps;
+  for (const std::string& name : Entries(folder)) {
+    const std::optional<int64_t> step = StepOf(name);
+    if (step && FileExists(absl::StrCat(folder, "/", name, "/COMMIT"))) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string PathIn(const std::string& folder, int64_t step) { return absl::StrFormat("%s/step_%08d", folder, step); }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpointer>> Checkpointer::Create(const CheckpointOptions& options) {
@@ -145,7 +157,7 @@ absl::StatusOr<std::unique_ptr<Checkpointer>> Checkpointer::Create(const Checkpo
   return std::unique_ptr<Checkpointer>(new Checkpointer(options));
 }
 
-std::string Checkpointer::PathOf(int64_t step) const { return absl::StrFormat("%s/step_%08d", options_.folder, step); }
+std::string Checkpointer::PathOf(int64_t step) const { return PathIn(options_.folder, step); }
 
 absl::Status Checkpointer::WriteInto(const std::string& folder, const CheckpointData& data) const {
   std::vector<std::string> names;
@@ -200,15 +212,7 @@ absl::Status Checkpointer::Save(const CheckpointData& data) {
   return Prune();
 }
 
-std::vector<int64_t> Checkpointer::Steps() const {
-  std::vector<int64_t> steps;
-  for (const std::string& name : Entries(options_.folder)) {
-    const std::optional<int64_t> step = StepOf(name);
-    if (step && FileExists(absl::StrCat(options_.folder, "/", name, "/COMMIT"))) steps.push_back(*step);
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
-}
+std::vector<int64_t> Checkpointer::Steps() const { return StepsIn(options_.folder); }
 
 absl::Status Checkpointer::Prune() const {
   const std::vector<int64_t> steps = Steps();
@@ -223,11 +227,20 @@ absl::Status Checkpointer::Prune() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckpointData> Checkpointer::Load(int64_t step) const {
-  if (!FileExists(absl::StrCat(PathOf(step), "/COMMIT"))) return absl::NotFoundError(absl::StrCat(PathOf(step), ": no such checkpoint"));
-  HONE_ASSIGN_OR_RETURN(absl::StatusOr<CheckpointData> data, policy::CatchTorch("checkpoint", [&] { return Read(PathOf(step), step); }));
+absl::StatusOr<CheckpointData> LoadCheckpoint(const std::string& path) {
+  const std::optional<int64_t> step = StepOf(fs::path(path).filename().string());
+  if (!step) return absl::InvalidArgumentError(path + ": a checkpoint's folder is called step_ and its number");
+  if (!FileExists(path + "/COMMIT")) return absl::NotFoundError(path + ": no such checkpoint");
+  HONE_ASSIGN_OR_RETURN(absl::StatusOr<CheckpointData> data, policy::CatchTorch("checkpoint", [&] { return Read(path, *step); }));
   return data;
 }
+
+std::string NewestCheckpoint(const std::string& folder) {
+  const std::vector<int64_t> steps = StepsIn(folder);
+  return steps.empty() ? "" : PathIn(folder, steps.back());
+}
+
+absl::StatusOr<CheckpointData> Checkpointer::Load(int64_t step) const { return LoadCheckpoint(PathOf(step)); }
 
 absl::StatusOr<CheckpointData> Checkpointer::LoadLatest(std::vector<std::string>* skipped) const {
   const std::vector<int64_t> steps = Steps();

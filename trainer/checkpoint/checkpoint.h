@@ -69,4 +69,10 @@ class Checkpointer {
   CheckpointOptions options_;
 };
 
+/// For readers of somebody else's checkpoints: nothing is made or removed. `path` is that of one, ".../step_00000120".
+/// kNotFound; kInvalidArgument: another name; kDataLoss when a file does not match COMMIT.
+absl::StatusOr<CheckpointData> LoadCheckpoint(const std::string& path);
+/// The path of the newest committed one in `folder`; empty: none.
+std::string NewestCheckpoint(const std::string& folder);
+
 }  // namespace hone::trainer

@@ -25,19 +25,25 @@ void AddLearnerState(Learner& learner, CheckpointData& data) {
   for (const auto& [name, value] : learner.Counters()) data.counters[name] = value;
 }
 
-absl::Status RestoreLearnerState(const CheckpointData& data, Learner& learner) {
+absl::Status LoadWeights(const CheckpointData& data, policy::Decoder& decoder) {
   std::vector<policy::NamedTensor> weights;
+  for (const auto& [name, tensor] : data.tensors) {
+    if (absl::StartsWith(name, kModel)) weights.push_back({name.substr(sizeof(kModel) - 1), tensor});
+  }
+  return decoder.parameters().Load(weights);
+}
+
+absl::Status RestoreLearnerState(const CheckpointData& data, Learner& learner) {
   std::vector<std::pair<std::string, at::Tensor>> optimizer;
   at::Tensor generator_state;
   for (const auto& [name, tensor] : data.tensors) {
-    if (absl::StartsWith(name, kModel)) weights.push_back({name.substr(sizeof(kModel) - 1), tensor});
     if (absl::StartsWith(name, kOptimizer)) optimizer.emplace_back(name.substr(sizeof(kOptimizer) - 1), tensor);
     if (name == kGenerator) generator_state = tensor;
   }
   const auto steps = data.counters.find("learner/optimizer_steps");
   if (steps == data.counters.end()) return absl::InvalidArgumentError("checkpoint counter learner/optimizer_steps is missing");
   if (!generator_state.defined()) return absl::InvalidArgumentError(absl::StrCat("checkpoint tensor ", kGenerator, " is missing"));
-  HONE_RETURN_IF_ERROR(learner.decoder().parameters().Load(weights));
+  HONE_RETURN_IF_ERROR(LoadWeights(data, learner.decoder()));
   HONE_RETURN_IF_ERROR(learner.optimizer().Restore(optimizer, steps->second));
   HONE_RETURN_IF_ERROR(learner.RestoreCounters(data.counters));
   return policy::CatchTorch("generator state", [&] {

@@ -12,6 +12,9 @@ namespace hone::trainer {
 /// Tensors are borrowed: save before the next step. data.step becomes the learner's.
 void AddLearnerState(Learner& learner, CheckpointData& data);
 
+/// The weights of a checkpoint alone. kInvalidArgument: of another model (names the tensor).
+absl::Status LoadWeights(const CheckpointData& data, policy::Decoder& decoder);
+
 /// The learner goes on bit for bit as the one that was saved. kInvalidArgument: the checkpoint is of another model (names
 /// the tensor); the learner may then be partly changed and must not be used.
 absl::Status RestoreLearnerState(const CheckpointData& data, Learner& learner);

@@ -1,6 +1,8 @@
 #include "trainer/loop/rl_loop.h"
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -11,7 +13,13 @@
 namespace hone::trainer {
 namespace {
 
-constexpr char kSteps[] = "loop/steps", kSource[] = "source";
+constexpr char kSteps[] = "loop/steps", kSource[] = "source", kWaiting[] = "waiting";
+
+struct TurnPlace {
+  size_t group = 0;
+  size_t episode = 0;
+  size_t turn = 0;
+};
 
 struct Moments {
   double sum = 0;
@@ -78,18 +86,25 @@ void AddVerdicts(const std::vector<Group>& groups, StepMetrics& metrics) {
   }
 }
 
-}  // namespace
-
-std::vector<TrainSequence> TrainedTurns(const std::vector<Group>& groups, const rewards::BatchCredit& credit) {
-  std::vector<TrainSequence> sequences;
+std::vector<TurnPlace> TrainedPlaces(const std::vector<Group>& groups, const rewards::BatchCredit& credit) {
+  std::vector<TurnPlace> places;
   for (size_t g = 0; g < groups.size(); ++g) {
     for (size_t e = 0; e < groups[g].episodes.size(); ++e) {
       const auto& turns = groups[g].episodes[e].turns;
       for (size_t t = 0; t < turns.size(); ++t) {
-        const rewards::TurnCredit& turn = credit.groups[g].episodes[e].turns[t];
-        if (turn.trained() && !turns[t].response_ids.empty()) sequences.push_back(SampledTurn(turns[t], turn.advantage));
+        if (credit.groups[g].episodes[e].turns[t].trained() && !turns[t].response_ids.empty()) places.push_back({g, e, t});
       }
     }
+  }
+  return places;
+}
+
+}  // namespace
+
+std::vector<TrainSequence> TrainedTurns(const std::vector<Group>& groups, const rewards::BatchCredit& credit) {
+  std::vector<TrainSequence> sequences;
+  for (const auto& [g, e, t] : TrainedPlaces(groups, credit)) {
+    sequences.push_back(SampledTurn(groups[g].episodes[e].turns[t], credit.groups[g].episodes[e].turns[t].advantage));
   }
   return sequences;
 }
@@ -101,23 +116,48 @@ StepMetrics BatchMetrics(const std::vector<Group>& groups, const rewards::BatchC
   return metrics;
 }
 
+absl::Status RlLoop::Record(const std::vector<TrainSequence>& sequences, const std::vector<Group>& groups,
+                            const rewards::BatchCredit& credit, int64_t version) {
+  const std::vector<std::vector<float>>& scores = parts_.trainer.scores();
+  const auto wanted = static_cast<size_t>(options_.recorded_sequences);
+  if (parts_.log_probs == nullptr || wanted == 0 || scores.empty()) return absl::OkStatus();
+  const std::vector<TurnPlace> places = TrainedPlaces(groups, credit);
+  const size_t count = std::min(wanted, sequences.size());
+  for (size_t i = 0; i < count; ++i) {
+    const size_t index = i * sequences.size() / count;
+    const Episode& episode = groups[places[index].group].episodes[places[index].episode];
+    const auto turn = static_cast<int64_t>(places[index].turn) + 1;
+    HONE_RETURN_IF_ERROR(parts_.log_probs->Append(episode.id, turn, version, sequences[index], scores[index]));
+  }
+  return parts_.log_probs->Sync();
+}
+
+absl::Status RlLoop::Learn(const std::vector<Group>& groups, StepMetrics& metrics) {
+  const rewards::BatchCredit credit = parts_.rewards.Score(groups);
+  const std::vector<TrainSequence> sequences = TrainedTurns(groups, credit);
+  if (sequences.empty()) return absl::OkStatus();
+  const int64_t version = parts_.trainer.learner().policy_version();
+  HONE_ASSIGN_OR_RETURN(const StepMetrics learned, parts_.trainer.Step(sequences));
+  for (const auto& [name, value] : learned) metrics["learn/" + name] = value;
+  HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
+  return Record(sequences, groups, credit, version);
+}
+
 absl::StatusOr<StepMetrics> RlLoop::Step() {
   const absl::Time start = absl::Now();
   StepMetrics metrics;
-  HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, parts_.source.Collect(step_, metrics));
+  HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, parts_.source.Collect(step_, metrics));
   for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));
   HONE_RETURN_IF_ERROR(parts_.journal.Sync());
-
-  const rewards::BatchCredit credit = parts_.rewards.Score(groups);
-  metrics.merge(BatchMetrics(groups, credit));
+  metrics.merge(BatchMetrics(groups, parts_.rewards.Score(groups)));
 
   const absl::Time learn_start = absl::Now();
-  const std::vector<TrainSequence> sequences = TrainedTurns(groups, credit);
-  if (!sequences.empty()) {
-    HONE_ASSIGN_OR_RETURN(const StepMetrics learned, parts_.trainer.Step(sequences));
-    for (const auto& [name, value] : learned) metrics["learn/" + name] = value;
+  waiting_.push_back(std::move(groups));
+  if (static_cast<int64_t>(waiting_.size()) > options_.lag) {
+    const std::vector<Group> oldest = std::move(waiting_.front());
+    waiting_.pop_front();
+    HONE_RETURN_IF_ERROR(Learn(oldest, metrics));
   }
-  HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
   metrics["seconds/learn"] = absl::ToDoubleSeconds(absl::Now() - learn_start);
   metrics["seconds/step"] = absl::ToDoubleSeconds(absl::Now() - start);
   HONE_RETURN_IF_ERROR(parts_.metrics.Write(step_, metrics));
@@ -131,6 +171,11 @@ absl::StatusOr<CheckpointData> RlLoop::Save() const {
   data.step = step_;
   data.counters[kSteps] = step_;
   HONE_ASSIGN_OR_RETURN(data.blobs[kSource], parts_.source.Save());
+  std::string& waiting = data.blobs[kWaiting];  // a line a group; an empty line ends a batch
+  for (const std::vector<Group>& batch : waiting_) {
+    for (const Group& group : batch) absl::StrAppend(&waiting, GroupToJson(group), "\n");
+    absl::StrAppend(&waiting, "\n");
+  }
   return data;
 }
 
@@ -144,6 +189,20 @@ absl::Status RlLoop::Restore(const CheckpointData& data) {
   HONE_RETURN_IF_ERROR(RestoreLearnerState(data, parts_.trainer.learner()));
   HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
   HONE_RETURN_IF_ERROR(parts_.source.Restore(source->second));
+  waiting_.clear();
+  std::vector<Group> batch;
+  if (const auto waiting = data.blobs.find(kWaiting); waiting != data.blobs.end()) {
+    std::istringstream lines(waiting->second);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.empty()) {
+        waiting_.push_back(std::move(batch));
+        batch.clear();
+        continue;
+      }
+      HONE_ASSIGN_OR_RETURN(Group group, GroupFromJson(line));
+      batch.push_back(std::move(group));
+    }
+  }
   step_ = steps->second;
   return absl::OkStatus();
 }

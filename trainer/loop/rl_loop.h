@@ -4,8 +4,12 @@
 // trained on.
 //
 //   source.Collect ─▶ journal (synced) ─▶ pipeline ─▶ RlTrainer ─▶ engine.SetPolicyVersion ─▶ metrics
+//
+// With a lag, what is learned from was sampled by an earlier policy, as where sampling and learning run side by side: on one
+// machine, the way to see what the off-policy filters do.
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -16,6 +20,7 @@
 #include "rewards/compose/pipeline.h"
 #include "rollout/engine/engine.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/log_prob_file.h"
 #include "trainer/loop/rl_trainer.h"
 
 namespace hone::trainer {
@@ -33,6 +38,11 @@ class GroupSource {
   virtual absl::Status Restore(const std::string& state) = 0;
 };
 
+struct RlLoopOptions {
+  int64_t lag = 0;                 // steps that learning is behind sampling; the last `lag` batches are not learned from
+  int64_t recorded_sequences = 0;  // of a batch, spread over it, whose log-probs are recorded; needs RlOptions::score
+};
+
 /// Borrowed for the loop's life.
 struct RlLoopParts {
   GroupSource& source;
@@ -41,31 +51,40 @@ struct RlLoopParts {
   rollout::Engine& engine;
   JournalWriter& journal;
   MetricsWriter& metrics;
+  LogProbFile* log_probs = nullptr;  // null: nothing is recorded
 };
 
 /// Not thread-safe.
 class RlLoop {
  public:
-  explicit RlLoop(const RlLoopParts& parts) : parts_(parts) {}
+  RlLoop(const RlLoopOptions& options, const RlLoopParts& parts) : options_(options), parts_(parts) {}
 
   /// Steps done. Not the learner's count: a step without a trained turn makes no update, and one batch may make several.
   int64_t step() const { return step_; }
 
-  /// One step, which then counts. The metrics are also written to the run's files: reward/mean and /std over trained turns, correct_share
-  /// (first turns, INFRA left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
-  /// response_tokens, zero_signal_groups, seconds/<phase>, and the trainer's under learn/.
+  /// One step, which then counts: a batch is sampled, and the one of `lag` steps before is learned from. The metrics are
+  /// also written to the run's files: reward/mean and /std over trained turns, correct/first_turn and /best_turn (INFRA
+  /// left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
+  /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase>, all of the batch sampled, and the trainer's
+  /// under learn/.
   absl::StatusOr<StepMetrics> Step();
 
-  /// Learner, source and counter: all that decides the next step. Tensors are borrowed: write it before the next step.
-  /// data.step is step().
+  /// Learner, source, batches not yet learned from and counter: all that decides the next step. Tensors are borrowed:
+  /// write it before the next step. data.step is step().
   absl::StatusOr<CheckpointData> Save() const;
   /// Goes on bit for bit after the step of `data`, the engine's policy version included. Errors are those of
   /// RestoreLearnerState and GroupSource::Restore; kInvalidArgument: not a checkpoint of this loop. Not to be used then.
   absl::Status Restore(const CheckpointData& data);
 
  private:
+  absl::Status Learn(const std::vector<Group>& groups, StepMetrics& metrics);
+  absl::Status Record(const std::vector<TrainSequence>& sequences, const std::vector<Group>& groups,
+                      const rewards::BatchCredit& credit, int64_t version);
+
+  RlLoopOptions options_;
   RlLoopParts parts_;
   int64_t step_ = 0;
+  std::deque<std::vector<Group>> waiting_;  // sampled, not yet learned from; oldest first
 };
 
 /// The trained turns of a batch as sequences with their advantages; turns without signal are kept, they are part of the

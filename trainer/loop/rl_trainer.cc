@@ -83,7 +83,8 @@ absl::StatusOr<std::unique_ptr<RlTrainer>> RlTrainer::Create(const RlOptions& op
 
 absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences, Plan& plan, StepMetrics& metrics) {
   std::vector<std::vector<float>> train;
-  const bool scored = options_.old_policy == OldPolicy::kRecomputed || !options_.filters.empty();
+  scores_.clear();
+  const bool scored = options_.score || options_.old_policy == OldPolicy::kRecomputed || !options_.filters.empty();
   if (scored) {
     learner_->EnterPhase(StepPhase::kScore);
     HONE_ASSIGN_OR_RETURN(train, ScoreSequences(learner_->decoder(), sequences, options_.temperature,
@@ -126,10 +127,12 @@ absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences
       ++next;
     }
   }
-  plan.old_log_probs = options_.old_policy == OldPolicy::kRecomputed ? std::move(train) : std::vector<std::vector<float>>{};
-  if (plan.old_log_probs.empty()) {
+  if (options_.old_policy == OldPolicy::kRecomputed) {
+    plan.old_log_probs = train;
+  } else {
     for (const TrainSequence& s : sequences) plan.old_log_probs.push_back(s.rollout_log_probs);
   }
+  if (scored) scores_ = std::move(train);
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@ struct RlOptions {
   double temperature = 1;     // that the samples were drawn at
   int64_t updates = 1;        // optimiser steps of a batch; its sequences are dealt out in turn (i mod updates)
   std::vector<LossFilter> filters;  // applied in order; need the learner's log-probs: a scoring pass is made for them
+  bool score = false;               // make the scoring pass in any case, for scores()
 };
 
 class RlTrainer {
@@ -45,6 +46,10 @@ class RlTrainer {
   /// skipped_steps (so far), and the filters' own.
   absl::StatusOr<StepMetrics> Step(const std::vector<TrainSequence>& sequences);
 
+  /// Of the sequences of the last Step, the learner's log-probs before its first update, as ScoreSequences gives them;
+  /// empty without a scoring pass.
+  const std::vector<std::vector<float>>& scores() const { return scores_; }
+
   Learner& learner() { return *learner_; }
 
  private:
@@ -57,6 +62,7 @@ class RlTrainer {
 
   RlOptions options_;
   std::unique_ptr<Learner> learner_;
+  std::vector<std::vector<float>> scores_;
 };
 
 }  // namespace hone::trainer

@@ -1,18 +1,21 @@
 #pragma once
 
-// The quickstart's rollouts: which prompts a step gets, and what its buffers learn from the groups that come back.
+// A run's rollouts: which prompts a step gets, and what its buffers learn from the groups that come back.
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/quickstart/config.h"
-#include "cli/quickstart/language.h"
+#include "base/candidate.h"
+#include "cli/train/problems.h"
+#include "cli/train/prompter.h"
+#include "cli/train/settings.h"
 #include "rollout/engine/engine.h"
 #include "rollout/episode/driver.h"
 #include "rollout/sampler/exemplar_store.h"
-#include "rollout/sampler/generator.h"
 #include "rollout/sampler/random.h"
 #include "rollout/sampler/retry_buffer.h"
 #include "trainer/loop/rl_loop.h"
@@ -20,22 +23,26 @@
 
 namespace hone::cli {
 
-/// Borrows everything it is made of. Not thread-safe.
-class QuickstartGroups : public trainer::GroupSource {
+/// What samples and judges; borrowed.
+struct RolloutParts {
+  ProblemSource& problems;
+  Prompter& prompter;
+  rollout::Engine& engine;
+  verifier::Client& client;
+  rollout::VerifyTemplate verify;
+  int64_t context = 0;  // tokens of an episode's last turn at most; 0: no limit
+  int64_t seed = 1;
+};
+
+/// Not thread-safe.
+class SampledGroups : public trainer::GroupSource {
  public:
-  struct Parts {
-    const QuickstartConfig& config;
-    QuickstartLanguage& language;
-    rollout::Engine& engine;
-    verifier::Client& client;
-    rollout::ExemplarStore* exemplars;  // null: none
-    Protocol protocol;
-  };
-  explicit QuickstartGroups(Parts parts);
+  /// Borrows all; `exemplars` null: none.
+  SampledGroups(const RlSettings& settings, const RolloutParts& parts, rollout::ExemplarStore* exemplars);
 
   absl::StatusOr<std::vector<Group>> Collect(int64_t step, trainer::StepMetrics& metrics) override;
 
-  /// Generator, retry buffer, draws, and a mark of the exemplar store.
+  /// Problems, retry buffer, draws, and a mark of the exemplar store.
   absl::StatusOr<std::string> Save() override;
   absl::Status Restore(const std::string& state) override;
 
@@ -45,13 +52,14 @@ class QuickstartGroups : public trainer::GroupSource {
     std::optional<int64_t> retry_id;
   };
   absl::StatusOr<Slot> NextSlot(int64_t step, int64_t index);
-  absl::StatusOr<std::vector<int32_t>> PromptFor(const rollout::GeneratedTask& task);
+  absl::StatusOr<std::vector<int32_t>> PromptFor(const Problem& problem);
+  absl::StatusOr<std::map<std::string, double>> BestOf(const std::vector<rollout::GroupRequest>& requests);
   absl::Status Learn(const std::vector<Slot>& slots, const std::vector<Group>& groups, int64_t step);
   absl::Status OfferExemplars(const Group& group);
-  rollout::GeneratorOptions Options() const;
 
-  Parts parts_;
-  rollout::Generator generator_;
+  const RlSettings& settings_;
+  RolloutParts parts_;
+  rollout::ExemplarStore* exemplars_;
   rollout::RetryBuffer retry_;
   rollout::SplitMix random_;
   int64_t contrast_prompts_ = 0;

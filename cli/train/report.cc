@@ -1,4 +1,4 @@
-#include "cli/quickstart/report.h"
+#include "cli/train/report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -77,6 +77,12 @@ absl::StatusOr<RunFiles> ReadRun(const std::string& folder) {
   return run;
 }
 
+Interval SpeedOver(const std::string& baseline, const rollout::Evaluation& evaluation,
+                   Interval rollout::SpeedEvaluation::*statistic = &rollout::SpeedEvaluation::geometric_mean) {
+  const auto found = evaluation.speedups.find(baseline);
+  return found == evaluation.speedups.end() ? Interval{std::nan("")} : found->second.*statistic;
+}
+
 std::string Show(const Interval& interval, const char* unit) {
   if (!std::isfinite(interval.value)) return "none";
   return absl::StrFormat("%.2f%s [%.2f, %.2f]", interval.value, unit, interval.low, interval.high);
@@ -107,11 +113,9 @@ void AddComparison(const RunFiles& run, HtmlReport& report) {
     const rollout::Evaluation evaluation = rollout::Evaluate(run.held_out.at(name));
     add("correct", Show(evaluation.correct_rate, ""));
     for (const char* baseline : {"scalar", "eager"}) {
-      const auto found = evaluation.speedups.find(baseline);
-      const rollout::SpeedEvaluation speed = found == evaluation.speedups.end() ? rollout::SpeedEvaluation{} : found->second;
       const std::string versus = absl::StrCat(" speedup over ", baseline == std::string("eager") ? "PyTorch eager" : "the scalar kernel", " (emulated)");
-      add("geometric-mean" + versus, Show(speed.geometric_mean, "x"));
-      add("median" + versus, Show(speed.median, "x"));
+      add("geometric-mean" + versus, Show(SpeedOver(baseline, evaluation), "x"));
+      add("median" + versus, Show(SpeedOver(baseline, evaluation, &rollout::SpeedEvaluation::median), "x"));
     }
     add("samples", absl::StrCat(evaluation.samples));
   }
@@ -250,9 +254,9 @@ void AddKernels(const RunFiles& run, HtmlReport& report) {
 
 }  // namespace
 
-absl::Status WriteQuickstartReport(const std::string& folder) {
+absl::Status WriteRunReport(const std::string& folder) {
   HONE_ASSIGN_OR_RETURN(const RunFiles run, ReadRun(folder));
-  HtmlReport report("hone quickstart", folder);
+  HtmlReport report("hone run", folder);
   report.Warning(kEmulated);
   AddComparison(run, report);
   AddVerdictMix(run, report);
@@ -265,15 +269,14 @@ absl::Status WriteQuickstartReport(const std::string& folder) {
   return WriteFileAtomically(folder + "/report.html", report.Html());
 }
 
-absl::StatusOr<std::string> QuickstartSummary(const std::string& folder) {
+absl::StatusOr<std::string> RunSummary(const std::string& folder) {
   HONE_ASSIGN_OR_RETURN(const RunFiles run, ReadRun(folder));
   std::string text = absl::StrFormat("%-8s %-22s %-26s %s\n", "held-out", "correct", "speedup over scalar", "over PyTorch eager");
   for (const char* name : {"before", "after"}) {
     if (run.held_out.count(name) == 0) continue;
-    rollout::Evaluation evaluation = rollout::Evaluate(run.held_out.at(name));
+    const rollout::Evaluation evaluation = rollout::Evaluate(run.held_out.at(name));
     absl::StrAppendFormat(&text, "%-8s %-22s %-26s %s\n", name, Show(evaluation.correct_rate, ""),
-                          Show(evaluation.speedups["scalar"].geometric_mean, "x"),
-                          Show(evaluation.speedups["eager"].geometric_mean, "x"));
+                          Show(SpeedOver("scalar", evaluation), "x"), Show(SpeedOver("eager", evaluation), "x"));
   }
   absl::StrAppend(&text, "Speedups are geometric means over correct kernels, of emulated CUDA on this processor, not of a GPU.\n");
   return text;

@@ -1,0 +1,199 @@
+#include "cli/train/phases.h"
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/journal.h"
+#include "base/progress.h"
+#include "base/status_macros.h"
+#include "cli/report_error.h"
+#include "rollout/episode/evaluation.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/log_prob_file.h"
+#include "trainer/loop/rl_loop.h"
+
+namespace hone::cli {
+namespace {
+
+// Ctrl-C asks; phases stop at the next step.
+volatile std::sig_atomic_t interrupted = 0;
+void OnInterrupt(int) { interrupted = 1; }
+
+constexpr int64_t kWarmupSteps = 5;
+constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
+
+absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder) {
+  trainer::RlOptions options;
+  options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
+  options.learner.adamw.weight_decay = 0;
+  options.loss.eps_low = settings.clip_low;
+  options.loss.eps_high = settings.clip_high;
+  options.temperature = settings.temperature;
+  options.score = settings.recorded_sequences > 0;
+  if (!settings.filters.chain.empty()) options.filters = {trainer::MakeChain(settings.filters)};
+  return trainer::RlTrainer::Create(options, decoder);
+}
+
+std::string StepFigures(const trainer::StepMetrics& m) {
+  const auto figure = [&](const std::string& name) { return m.count(name) > 0 ? m.at(name) : 0.0; };
+  std::string text = absl::StrFormat("reward %+.2f  correct %.2f", figure("reward/mean"), figure("correct/first_turn"));
+  for (const auto& [name, value] : m) {
+    if (name.rfind("speedup/", 0) != 0) continue;
+    absl::StrAppendFormat(&text, "  %.2fx over %s", value, name.substr(sizeof("speedup/") - 1));
+    break;
+  }
+  const double seconds = std::max(1e-9, figure("seconds/verify"));
+  absl::StrAppendFormat(&text, "  %.0f verdicts/s", figure("verdicts") / seconds);
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<trainer::LogProbFile>> OpenLogProbs(const RlSettings& settings, const RunFolder& folder) {
+  if (settings.recorded_sequences == 0) return std::unique_ptr<trainer::LogProbFile>();
+  return trainer::LogProbFile::Open(folder.Path("log_probs.jsonl.zst"));
+}
+
+}  // namespace
+
+void WatchForInterrupt() { std::signal(SIGINT, OnInterrupt); }
+
+absl::Status Interrupted() {
+  return interrupted ? absl::CancelledError("interrupted; --resume goes on from the last checkpoint") : absl::OkStatus();
+}
+
+absl::StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string& config_yaml, bool resume) {
+  RunFolder folder(path);
+  if (resume) {
+    if (!FileExists(folder.Path("config.yaml"))) return absl::NotFoundError(path + " holds no run to resume");
+    if (const absl::StatusOr<std::string> text = ReadFile(folder.Path("phases.json")); text.ok()) {
+      const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+      for (const auto& [name, seconds] : json.items()) {
+        if (seconds.is_number()) folder.seconds_[name] = seconds.get<double>();
+      }
+    }
+    return folder;
+  }
+  if (FileExists(folder.Path("config.yaml"))) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " holds a run; choose another --name, or --resume it"));
+  }
+  HONE_RETURN_IF_ERROR(MakeFolders(path));
+  HONE_RETURN_IF_ERROR(WriteFileAtomically(folder.Path("config.yaml"), config_yaml));
+  return folder;
+}
+
+absl::Status RunFolder::Timed(const std::string& phase, const std::function<absl::Status()>& work) {
+  HONE_RETURN_IF_ERROR(Interrupted());
+  const absl::Time start = absl::Now();
+  HONE_RETURN_IF_ERROR(work());
+  seconds_[phase] += absl::ToDoubleSeconds(absl::Now() - start);
+  return WriteFileAtomically(Path("phases.json"), nlohmann::json(seconds_).dump(2) + "\n");
+}
+
+absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, const std::string& log_path) {
+  RunVerifier verifier;
+  std::string endpoint = settings.endpoint;
+  if (endpoint.empty()) {
+    verifier::LocalServerOptions options;
+    options.log_path = log_path;
+    options.extra_args = {"--set", absl::StrCat("build_slots=", settings.build_slots), "--set",
+                          absl::StrCat("lanes=", settings.lanes)};
+    if (!settings.sandbox.empty()) {
+      options.extra_args.insert(options.extra_args.end(), {"--set", absl::StrCat("sandbox=", settings.sandbox)});
+    }
+    HONE_ASSIGN_OR_RETURN(verifier.server, verifier::LocalServer::Start(options));
+    endpoint = verifier.server->endpoint();
+  }
+  verifier::ClientOptions options;
+  options.endpoints = {endpoint};
+  HONE_ASSIGN_OR_RETURN(verifier.client, verifier::Client::Create(options));
+  HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, verifier.client->GetCapabilities());
+  WarnOfSandbox(capabilities.sandbox);
+  return verifier;
+}
+
+rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector<Baseline> baselines) {
+  rollout::VerifyTemplate verify = {Format::kNative, Backend::kCpu, *ProtocolById(settings.protocol)};
+  if (!baselines.empty()) verify.protocol.baselines = std::move(baselines);
+  return verify;
+}
+
+absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
+                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder) {
+  HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(rewards));
+  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder));
+  HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(folder.Path("journal.jsonl.zst")));
+  HONE_ASSIGN_OR_RETURN(const auto log_probs, OpenLogProbs(settings, folder));
+  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create({.folder = folder.Path("checkpoint/rl")}));
+  std::unique_ptr<rollout::ExemplarStore> exemplars;
+  if (settings.exemplars.enabled) {
+    HONE_ASSIGN_OR_RETURN(exemplars, rollout::ExemplarStore::Open(folder.Path("exemplars.db"), settings.exemplars));
+  }
+  if (!pipeline.NeededBaselines().empty()) parts.verify.protocol.baselines = pipeline.NeededBaselines();
+  SampledGroups source(settings, parts, exemplars.get());
+  trainer::RlLoopOptions loop_options;
+  loop_options.lag = settings.lag;
+  loop_options.recorded_sequences = settings.recorded_sequences;
+  trainer::RlLoop loop(loop_options, {source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get()});
+  if (!checkpoints->Steps().empty()) {
+    HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints->LoadLatest());
+    HONE_RETURN_IF_ERROR(loop.Restore(data));
+  }
+
+  Progress progress("rl", settings.steps);
+  while (loop.step() < settings.steps) {
+    HONE_RETURN_IF_ERROR(Interrupted());
+    HONE_ASSIGN_OR_RETURN(const trainer::StepMetrics m, loop.Step());
+    progress.Update(loop.step(), StepFigures(m));
+    if (loop.step() % settings.checkpoint_every == 0 || loop.step() == settings.steps) {
+      HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, loop.Save());
+      HONE_RETURN_IF_ERROR(checkpoints->Save(data));
+    }
+  }
+  progress.Finish();
+  return absl::OkStatus();
+}
+
+absl::Status EvaluateHeldOut(const EvaluationSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
+                             RolloutParts parts, const std::string& name, RunFolder& folder) {
+  const std::string path = folder.Path(absl::StrCat("evaluation_", name, ".jsonl.zst"));
+  HONE_RETURN_IF_ERROR(RemoveTree(path));  // of an interrupted evaluation
+  HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(path));
+  rollout::SamplingOptions sampling;
+  sampling.temperature = settings.temperature;
+  sampling.max_tokens = max_tokens;
+  sampling.stop_ids = parts.prompter.stop_ids();
+  rollout::DriverConfig driver_config;
+  driver_config.group_size = settings.samples;
+  driver_config.turns = settings.turns;
+  driver_config.max_context_tokens = parts.context;
+  rollout::EpisodeDriver::Parts driver_parts;
+  driver_parts.engine = &parts.engine;
+  driver_parts.encoder = &parts.prompter;
+  driver_parts.client = &parts.client;
+  rollout::EpisodeDriver driver(driver_config, sampling, parts.verify, kNoDoubt, std::move(driver_parts));
+  Progress progress("evaluate " + name, static_cast<int64_t>(problems.size()));
+  std::vector<Group> groups;
+  for (const Problem& problem : problems) {
+    HONE_RETURN_IF_ERROR(Interrupted());
+    // The same id, hence the same draws, before and after.
+    rollout::GroupRequest request{absl::StrCat("evaluation-", groups.size()), problem.task, {}, false};
+    HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problem));
+    HONE_ASSIGN_OR_RETURN(std::vector<Group> group,
+                          driver.Run({&request, 1}, SamplingSeed(parts.seed, -1 - static_cast<int64_t>(groups.size()))));
+    HONE_RETURN_IF_ERROR(journal->Append(group.front()));
+    groups.push_back(std::move(group.front()));
+    progress.Update(static_cast<int64_t>(groups.size()));
+  }
+  const rollout::Evaluation evaluation = rollout::Evaluate(groups);
+  HONE_RETURN_IF_ERROR(
+      WriteFileAtomically(folder.Path(absl::StrCat("evaluation_", name, ".json")), rollout::ToJson(evaluation) + "\n"));
+  progress.Finish(absl::StrFormat("correct %.2f [%.2f, %.2f]", evaluation.correct_rate.value, evaluation.correct_rate.low,
+                                  evaluation.correct_rate.high));
+  return journal->Sync();
+}
+
+}  // namespace hone::cli

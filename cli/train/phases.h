@@ -1,0 +1,76 @@
+#pragma once
+
+// The phases that `hone quickstart` and `hone train` are made of. Each leaves its files in the run's folder:
+//
+//   verifier.log                 of the verifier started for the run
+//   journal.jsonl.zst            every group of the reinforcement phase, written before it is trained on
+//   log_probs.jsonl.zst          sampler's and learner's log-probs of some sequences a step (hone lab noise-floor)
+//   exemplars.db                 the exemplar store
+//   checkpoint/rl/               where an interrupted run goes on
+//   metrics.jsonl, events.out.tfevents.*      one record a step
+//   evaluation_<name>.jsonl.zst, .json        held-out groups and their figures
+//   phases.json                  seconds of each phase
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/metrics.h"
+#include "cli/train/groups.h"
+#include "cli/train/prompter.h"
+#include "cli/train/settings.h"
+#include "policy/model/decoder.h"
+#include "rewards/compose/pipeline.h"
+#include "verifier/client/client.h"
+#include "verifier/client/local_server.h"
+
+namespace hone::cli {
+
+/// After this, Ctrl-C makes Interrupted() kCancelled in place of ending the program.
+void WatchForInterrupt();
+absl::Status Interrupted();
+
+/// The folder of one run, and the clock of its phases.
+class RunFolder {
+ public:
+  /// Makes `path` and writes config.yaml. kAlreadyExists: it holds a run and `resume` is false. kNotFound: nothing to
+  /// resume.
+  static absl::StatusOr<RunFolder> Create(const std::string& path, const std::string& config_yaml, bool resume);
+
+  const std::string& path() const { return path_; }
+  std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+  /// Does the work and adds its seconds to phases.json. kCancelled: interrupted before.
+  absl::Status Timed(const std::string& phase, const std::function<absl::Status()>& work);
+
+ private:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  std::map<std::string, double> seconds_;
+};
+
+struct RunVerifier {
+  std::unique_ptr<verifier::LocalServer> server;  // null: somebody else's
+  std::unique_ptr<verifier::Client> client;
+};
+/// Connects to settings.endpoint, or starts a verifier that logs to `log_path`. Errors of both; the verifier answers
+/// when this returns.
+absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, const std::string& log_path);
+
+/// How candidates are verified with these baselines.
+rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector<Baseline> baselines);
+
+/// Samples, rewards and learns for settings.steps steps, going on from the newest checkpoint of the folder where there is
+/// one. `parts.verify` gets the baselines that the pipeline reads. kCancelled: interrupted.
+absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
+                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder);
+
+/// Samples every problem and writes what came of it. Equal seeds sample alike whatever `name` is.
+absl::Status EvaluateHeldOut(const EvaluationSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
+                             RolloutParts parts, const std::string& name, RunFolder& folder);
+
+}  // namespace hone::cli

@@ -1,0 +1,54 @@
+#pragma once
+
+// Where a run's tasks come from: the generator, or a collection of task files.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/config.h"
+#include "cli/train/prompter.h"
+#include "rollout/sampler/random.h"
+#include "verifier/client/client.h"
+
+namespace hone::cli {
+
+struct TaskSettings {
+  std::string from = "suite";
+  std::vector<std::string> allow_weak;
+};
+template <class F>
+void Describe(F& f, TaskSettings& c) {
+  f.Value("from", c.from,
+          "generated: the quickstart's generator; suite: the tasks that ship; else a task file, folder or JSONL");
+  f.Value("allow_weak", c.allow_weak, "ids of tasks to train on although a trivial answer passes them");
+}
+
+/// Not thread-safe.
+class ProblemSource {
+ public:
+  virtual ~ProblemSource() = default;
+  /// The next task to train on.
+  virtual absl::StatusOr<Problem> Next() = 0;
+  /// kDataLoss: no such task (the retry buffer keeps ids alone).
+  virtual absl::StatusOr<Problem> ById(const std::string& task_id) = 0;
+  /// Tasks that are never trained on; may be none.
+  virtual absl::StatusOr<std::vector<Problem>> HeldOut() = 0;
+  /// Everything that decides what Next gives; and back. kDataLoss: not a state of Save.
+  virtual std::string Save() const = 0;
+  virtual absl::Status Restore(const std::string& state) = 0;
+};
+
+/// Freshly generated programs, a share of them from the named list.
+std::unique_ptr<ProblemSource> GeneratedProblems(uint64_t seed, double named_share);
+
+/// The train tasks of a collection in a new random order each time all were given; the held-out ones for evaluation. Weak
+/// tasks are left out unless allowed. The entry point of each is asked of `client`, which is borrowed, once.
+/// kInvalidArgument: no task to train on, or allow_weak names a task that is not there. Errors of LoadTasks.
+absl::StatusOr<std::unique_ptr<ProblemSource>> CollectedProblems(const TaskSettings& settings, uint64_t seed,
+                                                                 verifier::Client& client);
+
+}  // namespace hone::cli

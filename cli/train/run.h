@@ -1,0 +1,31 @@
+#pragma once
+
+// One `hone train` run in one folder: config.yaml, policy/ (an HF folder, at the end with the trained weights), report.html
+// and the files of the phases (cli/train/phases.h).
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/train/config.h"
+
+namespace hone::cli {
+
+class TrainRun {
+ public:
+  /// Loads what is trained and makes the folder. Errors of LoadStart and RunFolder::Create; on an error of the former
+  /// nothing is written. kInvalidArgument: policy.prompts is not for this policy.
+  static absl::StatusOr<std::unique_ptr<TrainRun>> Create(const TrainConfig& config, const std::string& folder, bool resume);
+  ~TrainRun();
+
+  /// All phases. kCancelled: interrupted; the folder can be resumed.
+  absl::Status Run();
+
+ private:
+  struct State;
+  explicit TrainRun(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hone::cli

@@ -1,0 +1,98 @@
+#pragma once
+
+// Settings that `hone quickstart` and `hone train` share. All four mechanisms are on; each has its switch:
+//
+//   contrastive exemplars    rl.exemplars.enabled: false
+//   buffered dynamic retry   rl.retry.enabled: false
+//   MirrorPop                rl.filters.chain: []
+//   PrimeEcho                rewards.turns: {name: single_score}
+
+#include <cstdint>
+#include <string>
+
+#include "base/config.h"
+#include "base/protocol.h"
+#include "rollout/sampler/exemplar_store.h"
+#include "rollout/sampler/retry_buffer.h"
+#include "trainer/loss/filters/chain.h"
+
+namespace hone::cli {
+
+/// The store's defaults without the re-measure rule: an emulator's speedups are often large, and most tasks are new.
+rollout::ExemplarConfig BelievedExemplars();
+
+struct RlSettings {
+  int64_t steps = 100;
+  int64_t groups = 8;
+  int64_t group_size = 8;
+  int64_t max_tokens = 320;
+  double temperature = 1.0;
+  double learning_rate = 1e-4;
+  double clip_low = 0.2;
+  double clip_high = 0.28;
+  double named_share = 0.15;
+  int64_t turns = 1;
+  double contrast_share = 0.5;
+  int64_t lag = 0;
+  int64_t checkpoint_every = 10;
+  int64_t recorded_sequences = 8;
+  rollout::RetryConfig retry;
+  rollout::ExemplarConfig exemplars = BelievedExemplars();
+  trainer::FilterChainConfig filters;
+};
+template <class F>
+void Describe(F& f, RlSettings& c) {
+  f.Value("steps", c.steps, Range<int64_t>(0, 1'000'000), "batches sampled and judged");
+  f.Value("groups", c.groups, Range<int64_t>(1, 4096), "prompts of a step");
+  f.Value("group_size", c.group_size, Range<int64_t>(2, 1024), "samples of a prompt");
+  f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
+  f.Value("temperature", c.temperature, Range(0.01, 10.0), "of sampling while training");
+  f.Value("learning_rate", c.learning_rate, Range(0.0, 1.0), "constant after a short warm-up");
+  f.Value("clip_low", c.clip_low, Range(0.0, 1.0), "the ratio's lower clip is 1 - clip_low");
+  f.Value("clip_high", c.clip_high, Range(0.0, 10.0), "the upper one 1 + clip_high");
+  f.Value("named_share", c.named_share, Range(0.0, 1.0), "of generated prompts from the named train tasks");
+  f.Value("turns", c.turns, Range<int64_t>(1, 16), "responses of an episode at most; a pass ends it");
+  f.Value("contrast_share", c.contrast_share, Range(0.0, 1.0),
+          "of the prompts of tasks with exemplars that show two of them");
+  f.Value("lag", c.lag, Range<int64_t>(0, 64),
+          "steps that learning is behind sampling, as where both run at once; 0: on-policy");
+  f.Section("retry", c.retry, "buffered dynamic retry");
+  f.Section("exemplars", c.exemplars, "contrastive exemplars");
+  f.Section("filters", c.filters, "off-policy filters of the learner");
+  f.Value("checkpoint_every", c.checkpoint_every, Range<int64_t>(1, 1'000'000), "steps");
+  f.Value("recorded_sequences", c.recorded_sequences, Range<int64_t>(0, 1 << 20),
+          "of a step whose log-probs go to log_probs.jsonl.zst, for hone lab noise-floor");
+}
+
+struct EvaluationSettings {
+  bool before = true;
+  int64_t samples = 32;
+  int64_t turns = 1;
+  double temperature = 0.7;
+};
+template <class F>
+void Describe(F& f, EvaluationSettings& c) {
+  f.Value("before", c.before, "also before reinforcement");
+  f.Value("samples", c.samples, Range<int64_t>(1, 4096), "of each held-out task");
+  f.Value("turns", c.turns, Range<int64_t>(1, 16), "responses of an episode at most");
+  f.Value("temperature", c.temperature, Range(0.0, 10.0), "of sampling while evaluating");
+}
+
+struct VerifierSettings {
+  std::string endpoint;
+  int64_t build_slots = 2;
+  int64_t lanes = 1;
+  std::string sandbox;
+  std::string protocol = "quick";
+};
+template <class F>
+void Describe(F& f, VerifierSettings& c) {
+  f.Value("endpoint", c.endpoint, "a running verifier (host:port or unix:/path); empty starts one for this run");
+  f.Value("build_slots", c.build_slots, Range<int64_t>(1, 1024), "compilers at a time, of the one started here");
+  f.Value("lanes", c.lanes, Range<int64_t>(1, 1024), "candidates timed at a time, of the one started here");
+  f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
+          "what candidates run in, of the one started here; empty: $HONE_SANDBOX, else bubblewrap");
+  f.Value("protocol", c.protocol, OneOf{ProtocolIds()}, "how candidates are checked and timed; rewards choose the baselines");
+}
+
+}  // namespace hone::cli

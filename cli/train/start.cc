@@ -1,0 +1,71 @@
+#include "cli/train/start.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+#include "policy/model/hf_config.h"
+#include "policy/model/hf_folder.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/learner_state.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr const char* kCopied[] = {"config.json",           "tokenizer.json",      "tokenizer_config.json",
+                                   "generation_config.json", "chat_template.jinja"};
+
+std::string WithoutSlash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+absl::StatusOr<StartingPolicy> FromHfFolder(const std::string& folder) {
+  HONE_ASSIGN_OR_RETURN(auto decoder, policy::LoadHfFolder(folder));
+  return StartingPolicy{std::move(decoder), folder, folder};
+}
+
+/// RUN/checkpoint/PHASE/step_N: the model's description is the run's.
+absl::StatusOr<StartingPolicy> FromCheckpoint(const std::string& path) {
+  HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, trainer::LoadCheckpoint(path));
+  const std::string folder = FolderOf(FolderOf(FolderOf(path))) + "/policy";
+  const std::string config_path = folder + "/config.json";
+  HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path));
+  HONE_ASSIGN_OR_RETURN(const policy::ModelConfig config, policy::ModelConfigFromHf(text, config_path));
+  HONE_ASSIGN_OR_RETURN(auto decoder, policy::Decoder::Create(config));
+  const absl::Status loaded = trainer::LoadWeights(data, *decoder);
+  if (!loaded.ok()) return absl::Status(loaded.code(), absl::StrCat(path, ": ", loaded.message()));
+  return StartingPolicy{std::move(decoder), folder, path};
+}
+
+absl::StatusOr<StartingPolicy> FromRun(const std::string& run) {
+  for (const char* phase : {"/checkpoint/rl", "/checkpoint/sft"}) {
+    const std::string newest = trainer::NewestCheckpoint(run + phase);
+    if (!newest.empty()) return FromCheckpoint(newest);
+  }
+  return FromHfFolder(run + "/policy");
+}
+
+}  // namespace
+
+absl::StatusOr<StartingPolicy> LoadStart(const std::string& start) {
+  const std::string path = WithoutSlash(start);
+  if (FileExists(path + "/COMMIT")) return FromCheckpoint(path);
+  if (FileExists(path + "/config.yaml") && FileExists(path + "/policy")) return FromRun(path);
+  if (FileExists(path + "/config.json")) return FromHfFolder(path);
+  return absl::NotFoundError(absl::StrCat("policy.start: ", path,
+                                          " is no HF folder (config.json), no run (config.yaml, policy/) and no checkpoint "
+                                          "(COMMIT)"));
+}
+
+absl::Status CopyPolicyFiles(const std::string& from, const std::string& to) {
+  HONE_RETURN_IF_ERROR(MakeFolders(to));
+  for (const char* name : kCopied) {
+    const std::string path = absl::StrCat(from, "/", name);
+    if (!FileExists(path)) continue;
+    HONE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+    HONE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(to, "/", name), bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace hone::cli

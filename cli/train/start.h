@@ -1,0 +1,41 @@
+#pragma once
+
+// What a training run starts from.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/config.h"
+#include "policy/model/decoder.h"
+
+namespace hone::cli {
+
+struct PolicySettings {
+  std::string start;
+  std::string prompts = "chat";
+  bool thinking = false;
+  int64_t context = 0;
+};
+template <class F>
+void Describe(F& f, PolicySettings& c) {
+  f.Value("start", c.start, "an HF folder, a run's folder (its newest checkpoint), or one checkpoint (.../step_00000700)");
+  f.Value("prompts", c.prompts, OneOf{{"chat", "program"}},
+          "chat: the model's chat template; program: what hone quickstart trains");
+  f.Value("thinking", c.thinking, "for chat templates that know it");
+  f.Value("context", c.context, Range<int64_t>(0, int64_t{1} << 24), "tokens of an episode's last turn at most; 0: the model's");
+}
+
+struct StartingPolicy {
+  std::unique_ptr<policy::Decoder> decoder;  // fp32 on the CPU
+  std::string folder;                        // with config.json and tokenizer.json
+  std::string weights;                       // where the weights were found
+};
+
+/// kNotFound: none of the three, or a run without weights; kDataLoss, kInvalidArgument: the file that is wrong.
+absl::StatusOr<StartingPolicy> LoadStart(const std::string& start);
+
+/// Copies what makes `from` an HF folder, weights apart, into `to`: a run does not depend on where it started.
+absl::Status CopyPolicyFiles(const std::string& from, const std::string& to);
+
+}  // namespace hone::cli
