@@ -20,6 +20,7 @@
 #include "rewards/lab/replay.h"
 #include "rewards/part_table.h"
 #include "trainer/loss/filters/noise_floor.h"
+#include "trainer/loss/filters/sequence_masks.h"
 #include "trainer/simulate/sim_report.h"
 
 namespace hone::cli {
@@ -203,6 +204,7 @@ struct NoiseFloorArguments {
 };
 
 absl::StatusOr<std::vector<double>> DeltasAround(const std::string& given, double suggested) {
+  if (suggested == 0) suggested = trainer::MirrorPop().delta;
   if (given.empty()) return std::vector<double>{suggested / 4, suggested / 2, suggested, 2 * suggested, 4 * suggested};
   HONE_ASSIGN_OR_RETURN(const Sweep sweep, rewards::ParseSweep("delta=" + given));
   return sweep.values;
@@ -214,7 +216,12 @@ absl::Status RunNoiseFloor(const NoiseFloorArguments& arguments) {
                         trainer::ReadLogProbs(arguments.file, [&](const auto& record) { return floor.Add(record); }));
   HONE_ASSIGN_OR_RETURN(const double suggested, floor.SuggestedDelta());
   HONE_ASSIGN_OR_RETURN(const std::vector<double> deltas, DeltasAround(arguments.deltas, suggested));
-  absl::PrintF("%s\nsuggested delta: %.3g\n", floor.Text(deltas), suggested);
+  absl::PrintF("%s\n", floor.Text(deltas));
+  if (suggested > 0) {
+    absl::PrintF("suggested delta: %.3g\n", suggested);
+  } else {
+    absl::PrintF("engine and learner agree to the bit: any delta is above the noise, how much staleness to bear decides\n");
+  }
   if (!warning.empty()) absl::PrintF("warning: %s\n", warning);
   return arguments.csv.empty() ? absl::OkStatus() : WriteFileAtomically(arguments.csv, floor.Csv(deltas));
 }

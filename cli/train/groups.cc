@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
@@ -32,15 +33,31 @@ SampledGroups::SampledGroups(const RlSettings& settings, const RolloutParts& par
       retry_(settings.retry, static_cast<uint64_t>(parts.seed) + 17),
       random_(static_cast<uint64_t>(parts.seed) + 29) {}
 
+bool SampledGroups::Fits(const std::vector<int32_t>& prompt) const {
+  return parts_.context == 0 || static_cast<int64_t>(prompt.size()) + settings_.max_tokens <= parts_.context;
+}
+
+absl::StatusOr<std::vector<int32_t>> SampledGroups::PlainPrompt(const Problem& problem) {
+  HONE_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, parts_.prompter.TaskPrompt(problem));
+  if (Fits(prompt)) return prompt;
+  return absl::InvalidArgumentError(absl::StrCat("task ", problem.task.id, ": a prompt of ", prompt.size(),
+                                                 " tokens and rl.max_tokens ", settings_.max_tokens,
+                                                 " exceed the context of ", parts_.context));
+}
+
 absl::StatusOr<std::vector<int32_t>> SampledGroups::PromptFor(const Problem& problem) {
   if (exemplars_ != nullptr && random_.Chance(settings_.contrast_share)) {
     HONE_ASSIGN_OR_RETURN(const auto pair, exemplars_->Draw(problem.task.id, random_));
     if (pair) {
-      ++contrast_prompts_;
-      return parts_.prompter.ContrastPrompt(problem, pair->first, pair->second);
+      HONE_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
+                            parts_.prompter.ContrastPrompt(problem, pair->first, pair->second));
+      if (Fits(prompt)) {
+        ++contrast_prompts_;
+        return prompt;
+      }
     }
   }
-  return parts_.prompter.TaskPrompt(problem);
+  return PlainPrompt(problem);
 }
 
 absl::StatusOr<SampledGroups::Slot> SampledGroups::NextSlot(int64_t step, int64_t index) {
@@ -53,6 +70,8 @@ absl::StatusOr<SampledGroups::Slot> SampledGroups::NextSlot(int64_t step, int64_
     slot.request.retry = true;
     slot.request.task = problem.task;
     HONE_ASSIGN_OR_RETURN(slot.request.prompt_ids, parts_.prompter.RepairPrompt(problem, record->source, record->verdict));
+    if (Fits(slot.request.prompt_ids)) return slot;
+    HONE_ASSIGN_OR_RETURN(slot.request.prompt_ids, PlainPrompt(problem));
     return slot;
   }
   HONE_ASSIGN_OR_RETURN(const Problem problem, parts_.problems.Next());

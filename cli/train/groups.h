@@ -53,6 +53,9 @@ class SampledGroups : public trainer::GroupSource {
   };
   absl::StatusOr<Slot> NextSlot(int64_t step, int64_t index);
   absl::StatusOr<std::vector<int32_t>> PromptFor(const Problem& problem);
+  /// kInvalidArgument: longer than the context allows.
+  absl::StatusOr<std::vector<int32_t>> PlainPrompt(const Problem& problem);
+  bool Fits(const std::vector<int32_t>& prompt) const;
   absl::StatusOr<std::map<std::string, double>> BestOf(const std::vector<rollout::GroupRequest>& requests);
   absl::Status Learn(const std::vector<Slot>& slots, const std::vector<Group>& groups, int64_t step);
   absl::Status OfferExemplars(const Group& group);

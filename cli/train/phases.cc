@@ -137,7 +137,7 @@ absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig
   trainer::RlLoopOptions loop_options;
   loop_options.lag = settings.lag;
   loop_options.recorded_sequences = settings.recorded_sequences;
-  trainer::RlLoop loop(loop_options, {source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get()});
+  trainer::RlLoop loop({source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get()}, loop_options);
   if (!checkpoints->Steps().empty()) {
     HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints->LoadLatest());
     HONE_RETURN_IF_ERROR(loop.Restore(data));

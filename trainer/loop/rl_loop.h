@@ -57,7 +57,7 @@ struct RlLoopParts {
 /// Not thread-safe.
 class RlLoop {
  public:
-  RlLoop(const RlLoopOptions& options, const RlLoopParts& parts) : options_(options), parts_(parts) {}
+  explicit RlLoop(const RlLoopParts& parts, const RlLoopOptions& options = {}) : options_(options), parts_(parts) {}
 
   /// Steps done. Not the learner's count: a step without a trained turn makes no update, and one batch may make several.
   int64_t step() const { return step_; }

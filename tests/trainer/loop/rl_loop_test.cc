@@ -4,6 +4,8 @@
 #include "tests/support/memory_folder.h"
 #include "tests/support/tiny_model.h"
 #include "trainer/loop/rl_loop.h"
+#include "trainer/loop/scorer.h"
+#include "trainer/loss/filters/noise_floor.h"
 
 namespace hone::trainer {
 namespace {
@@ -25,8 +27,10 @@ class ScriptedSource final : public GroupSource {
       turn.prompt_ids = {1, 2, 3};
       turn.response_ids = {static_cast<int32_t>(4 + step), static_cast<int32_t>(8 + i), 5};
       turn.log_probs = {-3.6f, -3.6f, -3.6f};
+      turn.versions = {{0, 3, version}};
       turn.verdict.status = step == kInfraStep ? VerdictStatus::kInfra : i % 2 == 0 ? VerdictStatus::kOk : VerdictStatus::kCompile;
       Episode episode;
+      episode.id = "step-" + std::to_string(step) + "/" + std::to_string(i);
       episode.turns = {turn};
       group.episodes.push_back(episode);
     }
@@ -38,6 +42,7 @@ class ScriptedSource final : public GroupSource {
     return absl::OkStatus();
   }
 
+  int64_t version = 0;  // that the responses are labelled with
   std::vector<int64_t> asked;
   std::string restored;
 };
@@ -66,12 +71,15 @@ struct Run {
   std::unique_ptr<JournalWriter> journal = JournalWriter::Open(folder.path() + "/journal").value();
   std::unique_ptr<MetricsWriter> metrics = MetricsWriter::Create(folder.path(), clock).value();
   rewards::Pipeline pipeline = rewards::Pipeline::Create(Rewards()).value();
+  std::unique_ptr<LogProbFile> log_probs = LogProbFile::Open(LogProbs()).value();
+  RlLoopOptions loop_options;
   ScriptedSource source;
   VersionOnlyEngine engine;
 
-  Run() {
+  explicit Run(RlLoopOptions loop_options = {}) : loop_options(loop_options) {
     RlOptions options;
     options.learner.schedule.peak = 1e-2;
+    options.score = true;
     trainer = RlTrainer::Create(options, *decoder).value();
   }
   static rewards::PipelineConfig Rewards() {
@@ -79,7 +87,10 @@ struct Run {
     config.terms = {{rewards::Choice<rewards::Term>("correct"), 1.0}};
     return config;
   }
-  RlLoop Loop() { return RlLoop({source, pipeline, *trainer, engine, *journal, *metrics}); }
+  RlLoop Loop() {
+    return RlLoop({source, pipeline, *trainer, engine, *journal, *metrics, log_probs.get()}, loop_options);
+  }
+  std::string LogProbs() const { return folder.path() + "/log_probs.jsonl.zst"; }
   at::Tensor Weights() const {
     std::vector<at::Tensor> all;
     for (const policy::NamedTensor& named : decoder->parameters().named()) all.push_back(named.tensor.flatten());
@@ -121,6 +132,121 @@ TEST_CASE("A checkpoint of something else is refused by what it lacks", "[traine
   const absl::Status status = loop.Restore(data);
   CHECK(absl::IsInvalidArgument(status));
   CHECK(status.message().find("loop/steps") != std::string_view::npos);
+}
+
+TEST_CASE("With a lag of one a batch is learned from a step after it was sampled, and a resume loses none",
+          "[trainer][loop]") {
+  Run on_policy;
+  RlLoop immediate = on_policy.Loop();
+  Run whole({.lag = 1});
+  RlLoop loop = whole.Loop();
+  const at::Tensor before = whole.Weights();
+  REQUIRE(loop.Step().ok());
+  CHECK(at::equal(whole.Weights(), before));
+  REQUIRE(loop.Step().ok());
+  REQUIRE(immediate.Step().ok());
+  CHECK(at::equal(whole.Weights(), on_policy.Weights()));  // the first batch, and nothing of the second
+
+  Run resumed({.lag = 1});
+  RlLoop after = resumed.Loop();
+  REQUIRE(after.Restore(loop.Save().value()).ok());
+  REQUIRE(loop.Step().ok());  // learns from the second, which is all INFRA
+  REQUIRE(loop.Step().ok());  // and from the third
+  while (after.step() < 4) REQUIRE(after.Step().ok());
+  CHECK(at::equal(resumed.Weights(), whole.Weights()));
+  CHECK_FALSE(at::equal(resumed.Weights(), on_policy.Weights()));
+}
+
+TEST_CASE("What sampler and learner made of the same tokens is recorded with its staleness, and survives a reopening",
+          "[trainer][loop]") {
+  Run run({.lag = 1, .recorded_sequences = 2});
+  RlLoop loop = run.Loop();
+  const Group first = run.source.Collect(0, *std::make_unique<StepMetrics>()).value()[0];
+  const auto expected = ScoreSequences(*run.decoder, {SampledTurn(first.episodes[2].turns[0], 0)}, 1.0, 100).value()[0];
+  for (int i = 0; i < 4; ++i) REQUIRE(loop.Step().ok());  // learns from steps 0 and 2; step 1 is INFRA
+  run.log_probs.reset();
+  run.log_probs = LogProbFile::Open(run.LogProbs()).value();
+
+  std::vector<LogProbRecord> records;
+  const auto read = ReadLogProbs(run.LogProbs(), [&](const LogProbRecord& record) {
+    records.push_back(record);
+    return absl::OkStatus();
+  });
+  REQUIRE(read.ok());
+  CHECK(read->empty());
+  REQUIRE(records.size() == 4);
+  CHECK(records[0].episode == "step-0/0");
+  CHECK(records[1].episode == "step-0/2");
+  CHECK(records[1].turn == 1);
+  CHECK(records[1].staleness == 0);
+  CHECK(records[1].rollout == std::vector<float>{-3.6f, -3.6f, -3.6f});
+  CHECK(records[1].learner == std::vector<float>(expected.begin() + 3, expected.end()));  // of before the update
+  CHECK(records[2].episode == "step-2/0");
+  CHECK(records[2].staleness == 1);  // labelled with version 0, learned from at version 1
+}
+
+/// Two episodes of two turns: the first repaired, the second not.
+std::vector<Group> TwoTurnGroup() {
+  Group group;
+  for (int e = 0; e < 2; ++e) {
+    Episode episode;
+    std::vector<int32_t> prompt = {1, 2, 3};
+    for (int t = 0; t < 2; ++t) {
+      Turn turn;
+      turn.prompt_ids = prompt;
+      turn.response_ids = {static_cast<int32_t>(5 + e), static_cast<int32_t>(7 + 2 * t), 9};
+      turn.log_probs = {-3.6f, -3.6f, -3.6f};
+      turn.verdict.status = e == 0 && t == 1 ? VerdictStatus::kOk : VerdictStatus::kCompile;
+      prompt.insert(prompt.end(), turn.response_ids.begin(), turn.response_ids.end());
+      prompt.push_back(4);
+      episode.turns.push_back(turn);
+    }
+    group.episodes.push_back(episode);
+  }
+  return {group};
+}
+
+/// The gradient that a rule gives the weights.
+at::Tensor GradientUnder(const char* rule, const std::vector<Group>& groups) {
+  rewards::PipelineConfig config;
+  config.terms = {{rewards::Choice<rewards::Term>("correct"), 1.0}};
+  config.turns.rule = rewards::Choice<rewards::TurnRule>(rule);
+  const auto decoder = MakeDecoder(TinyConfig());
+  RlOptions options;
+  options.learner.schedule.peak = 0;
+  const auto trainer = RlTrainer::Create(options, *decoder).value();
+  const auto sequences = TrainedTurns(groups, rewards::Pipeline::Create(config).value().Score(groups));
+  REQUIRE(trainer->Step(sequences).value().at("updated") == 1);
+  return trainer->learner().optimizer().gradients().clone();
+}
+
+TEST_CASE("PrimeEcho gives gradient to the first response's tokens alone, Kevin's return to all", "[trainer][loop]") {
+  const std::vector<Group> groups = TwoTurnGroup();
+  std::vector<Group> other_second = groups, other_first = groups;
+  for (int e = 0; e < 2; ++e) {
+    // Other tokens in the second response: same verdicts, so that advantages stay.
+    other_second[0].episodes[e].turns[1].response_ids = {20, 21, 22};
+    other_second[0].episodes[e].turns[1].log_probs = {-1.0f, -9.0f, -2.0f};
+    other_first[0].episodes[e].turns[0].response_ids[1] = 30;
+  }
+  const at::Tensor prime = GradientUnder("primeecho", groups);
+  CHECK(prime.abs().max().item<double>() > 1e-3);
+  CHECK(at::equal(prime, GradientUnder("primeecho", other_second)));
+  CHECK((prime - GradientUnder("primeecho", other_first)).abs().max().item<double>() > 1e-3);
+
+  const at::Tensor kevin = GradientUnder("discounted_return", groups);
+  CHECK((kevin - GradientUnder("discounted_return", other_second)).abs().max().item<double>() > 1e-3);
+  CHECK((kevin - prime).abs().max().item<double>() > 1e-3);
+}
+
+TEST_CASE("An INFRA storm changes no gradient of the other samples", "[trainer][loop]") {
+  const std::vector<Group> calm = TwoTurnGroup();
+  std::vector<Group> storm = calm;
+  Episode lost = calm[0].episodes[0];
+  lost.turns[0].verdict.status = VerdictStatus::kInfra;
+  lost.turns.resize(1);
+  for (int i = 0; i < 3; ++i) storm[0].episodes.insert(storm[0].episodes.begin() + i, lost);
+  for (const char* rule : {"primeecho", "discounted_return"}) CHECK(at::equal(GradientUnder(rule, calm), GradientUnder(rule, storm)));
 }
 
 }  // namespace

@@ -66,7 +66,8 @@ class NoiseFloor {
 
   /// Three times the mean |log rho| at zero staleness, but at least the 99.9 % quantile of its sequences' means, so
   /// that noise alone loses at most one sequence in a thousand; rounded up to two digits. Ours: "a few times the
-  /// floor". kFailedPrecondition: no finite sequence at zero staleness.
+  /// floor". 0: engine and learner agree to the bit, so that any threshold is above the noise. kFailedPrecondition: no
+  /// finite sequence at zero staleness.
   absl::StatusOr<double> SuggestedDelta() const;
 
   /// A table for a terminal: one line a staleness, then the rejected share at thresholds around the suggestion.

@@ -1,0 +1,178 @@
+// `hone train` as a user starts it: on the checkpoint of a quickstart, killed and resumed, and on an HF folder.
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/journal.h"
+#include "base/subprocess.h"
+#include "tests/support/test_programs.h"
+
+namespace hone {
+namespace {
+
+// A policy that has learned nothing: every group fails, so that the retry buffer is always full.
+constexpr char kStart[] = R"(
+threads: 1
+model: {hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64, vocabulary: 768, context: 512}
+sft: {steps: 2, batch_tokens: 500}
+rl: {steps: 0, max_tokens: 40}
+evaluation: {before: false, samples: 1}
+verifier: {build_slots: 1, lanes: 1}
+)";
+
+// Rewards that depend on length alone, not on measured time: two runs of one seed are then equal to the bit.
+constexpr char kTrain[] = R"(
+threads: 1
+policy: {prompts: program}
+tasks: {from: generated}
+rl:
+  steps: 5
+  groups: 3
+  group_size: 2
+  turns: 2
+  lag: 1
+  max_tokens: 40
+  learning_rate: 0.001
+  checkpoint_every: 1
+  retry: {probability: 0.7}
+evaluation: {before: false, samples: 1}
+verifier: {build_slots: 1, lanes: 1}
+rewards:
+  terms:
+    - {name: overlong, weight: 1, max_tokens: 40, cache_tokens: 39}
+  turns: {name: discounted_return}
+  advantage: {name: dr_grpo}
+)";
+
+struct Bench {
+  TempFolder folder = *TempFolder::Create("train-test");
+
+  Bench() {
+    REQUIRE(WriteFileAtomically(Path("start.yaml"), kStart).ok());
+    REQUIRE(WriteFileAtomically(Path("train.yaml"), kTrain).ok());
+  }
+  std::string Path(const std::string& name) const { return folder.path() + "/" + name; }
+  SpawnOptions Command(std::vector<std::string> arguments) const {
+    SpawnOptions options;
+    options.argv = {TestProgram("hone")};
+    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+    options.argv.insert(options.argv.end(), {"--runs", folder.path()});
+    return options;
+  }
+  SpawnOptions Train(const std::string& name, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"train", Path("train.yaml"), "--name", name, "--set",
+                                          "policy.start=" + Path("start")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Command(arguments);
+  }
+  RunResult Run(const SpawnOptions& options) const {
+    const absl::StatusOr<RunResult> result = hone::Run(options, absl::Minutes(3));
+    REQUIRE(result.ok());
+    return *result;
+  }
+  std::string Checkpoint(const std::string& run, int step) const {
+    return Path(absl::StrCat(run, "/checkpoint/rl/step_", absl::Dec(step, absl::kZeroPad8)));
+  }
+  std::string Blobs(const std::string& run, int step) const {
+    std::string all;
+    for (int i = 0; FileExists(absl::StrCat(Checkpoint(run, step), "/blobs/", i)); ++i) {
+      all += *ReadFile(absl::StrCat(Checkpoint(run, step), "/blobs/", i)) + "\n";
+    }
+    return all;
+  }
+};
+
+struct Kept {
+  std::vector<std::string> groups;  // id, whether a retry, ids of the first response
+  int retries = 0;
+};
+
+Kept GroupsOf(const std::string& path) {
+  Kept kept;
+  const auto read = ReadJournal(path, [&](const Group& group) {
+    std::string line = group.id;
+    for (const Episode& episode : group.episodes) {
+      absl::StrAppend(&line, episode.retry ? " retry" : " plain");
+      for (const int32_t id : episode.turns.front().response_ids) absl::StrAppend(&line, " ", id);
+    }
+    kept.retries += group.episodes.front().retry ? 1 : 0;
+    kept.groups.push_back(line);
+    return absl::OkStatus();
+  });
+  REQUIRE(read.ok());
+  return kept;
+}
+
+TEST_CASE("hone train goes on from a quickstart's checkpoint and, killed, to the same weights, buffer and groups") {
+  const Bench bench;
+  const RunResult start = bench.Run(bench.Command({"quickstart", "--config", bench.Path("start.yaml"), "--name", "start"}));
+  INFO(start.output);
+  REQUIRE(start.exit_code == 0);
+
+  const RunResult whole = bench.Run(bench.Train("whole"));
+  INFO(whole.output);
+  REQUIRE(whole.exit_code == 0);
+  for (const char* file : {"config.yaml", "policy/config.json", "policy/tokenizer.json", "policy/model.safetensors",
+                           "evaluation_after.json", "metrics.jsonl", "phases.json", "report.html"}) {
+    INFO(file);
+    CHECK(FileExists(bench.Path(std::string("whole/") + file)));
+  }
+  const Kept groups = GroupsOf(bench.Path("whole/journal.jsonl.zst"));
+  CHECK(groups.groups.size() == 5 * 3);
+  CHECK(groups.retries > 0);  // buffered dynamic retry came to act
+  CHECK(*ReadFile(bench.Checkpoint("whole", 5) + "/tensors.safetensors") !=
+        *ReadFile(bench.Checkpoint("whole", 3) + "/tensors.safetensors"));
+
+  // What it recorded is what noise-floor reads.
+  SpawnOptions floor;
+  floor.argv = {TestProgram("hone"), "lab", "noise-floor", bench.Path("whole/log_probs.jsonl.zst")};
+  const RunResult measured = bench.Run(floor);
+  INFO(measured.output);
+  CHECK(measured.exit_code == 0);  // the first two batches are of the policy that learns from the first
+  CHECK(absl::StrContains(measured.output, "agree to the bit"));
+
+  absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
+  REQUIRE(child.ok());
+  const absl::Time deadline = absl::Now() + absl::Minutes(2);
+  while (!FileExists(bench.Checkpoint("killed", 2) + "/COMMIT") && absl::Now() < deadline && !child->Ended()) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  child->Kill();
+  const RunResult resumed = bench.Run(bench.Command({"train", "--name", "killed", "--resume"}));
+  INFO(resumed.output);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(Sha256Hex(*ReadFile(bench.Checkpoint("killed", 5) + "/tensors.safetensors")) ==
+        Sha256Hex(*ReadFile(bench.Checkpoint("whole", 5) + "/tensors.safetensors")));
+  const Kept again = GroupsOf(bench.Path("killed/journal.jsonl.zst"));
+  REQUIRE(again.groups.size() >= groups.groups.size());  // those of a step that the kill cut off stand there twice
+  CHECK(std::vector<std::string>(again.groups.end() - 6, again.groups.end()) ==
+        std::vector<std::string>(groups.groups.end() - 6, groups.groups.end()));
+}
+
+TEST_CASE("hone train says in one line what it cannot start from, and writes nothing") {
+  const Bench bench;
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& reason) {
+    const RunResult result = bench.Run(bench.Train("run", more));
+    INFO(result.output);
+    CHECK(result.exit_code == 2);
+    CHECK(absl::StrContains(result.output, reason));
+    CHECK_FALSE(FileExists(bench.Path("run")));
+  };
+  refused({}, "is no HF folder (config.json), no run (config.yaml, policy/) and no checkpoint (COMMIT)");
+  refused({"--set", "policy.start="}, "policy.start: has no value");
+  refused({"--set", "policy.prompts=letters"}, "policy.prompts");
+  refused({"--set", "rl.lag=65"}, "[0, 64]");
+  refused({"--set", "rl.filters.chain=[{name: mirrorpup}]"}, "mirrorpop");
+  const RunResult without = bench.Run(bench.Command({"train", bench.Path("train.yaml"), "--name", "run"}));
+  CHECK(without.exit_code == 2);
+  CHECK(absl::StrContains(without.output, "policy.start is not set"));
+}
+
+}  // namespace
+}  // namespace hone
