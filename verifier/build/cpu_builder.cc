@@ -76,7 +76,7 @@ class CpuBuilder final : public Builder {
     using Level = CompileOptions::Level;
     const Level level = timed.has_local_arrays ? Level::kFull : Level::kQuick;
     HONE_RETURN_IF_ERROR(CompileOne(timed.source, level, request, result, contents));
-    if (result->status != VerdictStatus::kOk || !timed.has_arrays) return absl::OkStatus();
+    if (result->status != VerdictStatus::kOk || !(timed.has_arrays || timed.has_updates)) return absl::OkStatus();
     options.checked = true;
     HONE_RETURN_IF_ERROR(CompileOne(RewriteCuda(source, options).source, Level::kChecked, request, result, contents));
     result->checked_artefact = kCheckedFile;

@@ -31,6 +31,8 @@ bool CudaSource::Is(size_t token, absl::string_view text) const { return Text(to
 
 size_t CudaSource::Close(size_t token) const { return token < close_.size() ? close_[token] : tokens_.size(); }
 
+size_t CudaSource::Open(size_t token) const { return token < open_.size() ? open_[token] : tokens_.size(); }
+
 void CudaSource::Scan() {
   const std::string& s = text_;
   const size_t n = s.size();

@@ -58,6 +58,8 @@ class CudaSource {
   bool Is(size_t token, absl::string_view text) const;
   /// The token that closes the (, [ or { at `token`, within the same directive or outside all; tokens().size() if none.
   size_t Close(size_t token) const;
+  /// The token that the ), ] or } at `token` closes; tokens().size() if none.
+  size_t Open(size_t token) const;
   /// Whether the token lies in a function body.
   bool InFunction(size_t token) const { return in_function_[token]; }
 

@@ -36,6 +36,11 @@ bool OrdersThreads(absl::string_view name) {
   return StartsWith(name, "atomic") || name == "volatile" || name == "__shared__" || name == "asm" || name == "printf";
 }
 
+// Names by which a kernel may order its threads' plain accesses: races there are not ours to see.
+bool MayOrderMemory(absl::string_view name) {
+  return StartsWith(name, "atomic") || StartsWith(name, "__threadfence") || name == "volatile" || name == "asm";
+}
+
 // Built-in functions that exist in device code only.
 bool IsDeviceBuiltin(absl::string_view name) {
   if (Meets(name) || StartsWith(name, "__threadfence") || StartsWith(name, "__ld") || StartsWith(name, "__st")) return true;
@@ -61,6 +66,9 @@ class Rewriter {
       if (source_.Is(i, "__shared__")) RewriteShared(i);
       if (IsTriple(i, '<')) RewriteLaunch(i);
       RewriteGlobalIndex(i);
+    }
+    for (const Definition& d : source_.definitions()) {
+      if (d.kind == Definition::Kind::kFunction && (d.global || d.device) && !orders_memory_) RewriteUpdates(d);
     }
     DropPragmas();
     CheckCalls();
@@ -131,9 +139,11 @@ class Rewriter {
           const absl::string_view name = source_.Text(t);
           if (Meets(name)) meets[d] = true;
           if (OrdersThreads(name)) ordered[d] = true;
+          if (MayOrderMemory(name)) orders_memory_ = true;
           uses[d].insert(std::string(name));
         } else if (DeclaresArray(t)) {
           ordered[d] = true;
+          arrays_.insert(std::string(source_.Text(t - 1)));
           result_.has_arrays = true;
           if (!InSharedDeclaration(t)) result_.has_local_arrays = true;
         } else if (TakesAddress(t)) {
@@ -345,6 +355,61 @@ class Rewriter {
     }
   }
 
+  // `out[i] += v`, `hist[b]++`, `out[i] = fmaxf(out[i], v)`: the left side where it may be device memory.
+  void RewriteUpdates(const Definition& function) {
+    for (size_t t = function.body_begin; t < function.body_end; ++t) {
+      size_t begin = 0;
+      if (IsOneOf(source_.Text(t), {"+=", "-=", "*=", "/=", "|=", "&=", "^=", "%=", "++", "--"})) {
+        begin = PlaceBefore(t);
+      } else if (source_.Is(t, "=")) {
+        begin = PlaceBefore(t);
+        if (begin < t && !Repeats(begin, t)) continue;
+      }
+      if (begin == 0 || begin >= t) continue;
+      result_.has_updates = true;
+      if (!options_.checked) continue;
+      Insert(Begin(begin), "::hone_update(");
+      Insert(End(t - 1), ")");
+    }
+  }
+
+  // First token of the element of memory that ends before token `end`: `p[i]`, `p->a[i].x`, `*p`. `end` where there is none,
+  // or where it is an element of an array of the kernel's own.
+  size_t PlaceBefore(size_t end) const {
+    size_t first = end;
+    bool in_memory = false;
+    for (size_t last = end; last > 0;) {
+      const size_t t = last - 1;
+      if (source_.Is(t, "]")) {
+        last = source_.Open(t);
+        if (last == Count()) return end;
+        in_memory = true;
+        continue;
+      }
+      if (source_.tokens()[t].kind != TokenKind::kIdentifier) return end;
+      first = t;
+      if (t == 0 || !IsOneOf(source_.Text(t - 1), {".", "->"})) break;
+      in_memory |= source_.Is(t - 1, "->");
+      last = t - 1;
+    }
+    if (first == end || arrays_.count(source_.Text(first)) > 0) return end;
+    if (first > 1 && source_.Is(first - 1, "*") && IsOneOf(source_.Text(first - 2), {";", "{", "}", ")", "else"})) {
+      return first - 1;
+    }
+    return in_memory ? first : end;
+  }
+
+  // Whether the place [begin, equals) is read on the right side of its assignment.
+  bool Repeats(size_t begin, size_t equals) const {
+    const size_t words = equals - begin;
+    for (size_t t = equals + 1; t + words <= Count() && !source_.Is(t, ";"); ++t) {
+      size_t same = 0;
+      while (same < words && source_.Text(t + same) == source_.Text(begin + same)) ++same;
+      if (same == words) return true;
+    }
+    return false;
+  }
+
   // blockIdx.x * blockDim.x + threadIdx.x, in any of its usual forms, becomes the loop's own counter; a number instead of
   // blockDim.x keeps the product, in signed arithmetic. Both keep their unsigned type.
   void RewriteGlobalIndex(size_t i) {
@@ -471,6 +536,8 @@ class Rewriter {
   Rewritten result_;
   std::vector<Edit> edits_;
   std::map<size_t, std::pair<bool, bool>> by_body_;  // body's first token -> {meets, ordered}
+  Names arrays_;                // declared anywhere in the file: local, __shared__, members
+  bool orders_memory_ = false;  // by atomics, fences or volatile
   Names kernels_;
   std::set<size_t> kernel_names_;  // tokens
   std::set<size_t> launched_;      // tokens of callees

@@ -8,13 +8,13 @@
 #include <csignal>
 #include <numeric>
 
-#include "base/file.h"
-#include "native_run.h"
+#include "builder_bench.h"
 
 namespace hone::verifier {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using test::BuilderBench;
 using test::Bytes;
 using test::Call;
 using test::Floats;
@@ -22,46 +22,6 @@ using test::Input;
 using test::MakeSignature;
 using test::Outcome;
 using test::Output;
-
-class Bench {
- public:
-  Bench() : folder_(TempFolder::Create("builder").value()) {
-    store_ = ArtefactStore::Create({folder_.path()}).value();
-    auto builder = CreateCpuBuilder({}, store_.get());
-    REQUIRE(builder.ok());
-    builder_ = *std::move(builder);
-  }
-  BuildResult Build(const std::string& source, const Signature& signature) {
-    BuildRequest request;
-    request.candidate.source = source;
-    request.signature = signature;
-    auto result = builder_->Build(request);
-    REQUIRE(result.ok());
-    return *result;
-  }
-  /// Builds, runs the timed and the checked artefact forwards and shuffled; all must agree on the outputs.
-  Outcome Run(const std::string& source, const Signature& signature, const Call& call) {
-    const BuildResult build = Build(source, signature);
-    INFO(build.message << "\n" << build.compiler_output);
-    REQUIRE(build.status == VerdictStatus::kOk);
-    const Outcome fast = test::RunArtefact(build.artefact, signature, call, {HONE_CPU_FORWARD, 0, 0});
-    const Outcome checked = test::RunArtefact(build.checked_artefact, signature, call, {HONE_CPU_FORWARD, 0, 1});
-    const Outcome reverse = test::RunArtefact(build.checked_artefact, signature, call, {HONE_CPU_REVERSE, 0, 1});
-    const Outcome shuffled = test::RunArtefact(build.checked_artefact, signature, call, {HONE_CPU_SHUFFLED, 7, 1});
-    INFO(fast.fault << checked.fault << reverse.fault << shuffled.fault);
-    CHECK(fast.signal == 0);
-    CHECK(fast.code == 0);
-    CHECK(fast.tensors == checked.tensors);
-    CHECK(fast.tensors == reverse.tensors);
-    CHECK(fast.tensors == shuffled.tensors);
-    return fast;
-  }
-
- private:
-  TempFolder folder_;
-  std::unique_ptr<ArtefactStore> store_;
-  std::unique_ptr<Builder> builder_;
-};
 
 Signature Unary() { return MakeSignature({Input("x"), Output("y")}, {"n"}); }
 
@@ -85,7 +45,7 @@ extern "C" void launch(const float* x, float* y, int n, cudaStream_t stream) {
 )";
 
 TEST_CASE("An element-wise kernel computes every element and touches no other", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   for (int n : {1, 255, 256, 1000}) {
     const Outcome outcome = bench.Run(kRelu, Unary(), UnaryCall(n));
     std::vector<float> want = Ramp(n);
@@ -95,7 +55,7 @@ TEST_CASE("An element-wise kernel computes every element and touches no other", 
 }
 
 TEST_CASE("Threads of a block meet at barriers and share memory", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const char* source = R"(
 template <typename T, int N>
 __global__ void __launch_bounds__(256) sum_rows(const T* __restrict__ x, T* y, int cols) {
@@ -125,7 +85,7 @@ extern "C" void launch(const float* x, float* y, int rows, int cols, cudaStream_
 }
 
 TEST_CASE("Warp shuffles, dynamic shared memory and a partly filled last warp", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const char* source = R"(
 __inline__ __device__ float warp_sum(float v) {
   for (int o = 16; o > 0; o >>= 1) v += __shfl_down_sync(0xffffffff, v, o);
@@ -153,8 +113,33 @@ extern "C" void launch(const float* x, float* y, int n, cudaStream_t stream) {
   CHECK(Floats(outcome.tensors[1])[0] == std::accumulate(x.begin(), x.end(), 0.0f));
 }
 
+TEST_CASE("Votes count lanes that return at once, and results stay until every lane has read them", "[verifier][build][cpu]") {
+  BuilderBench bench;
+  const char* source = R"(
+__global__ void k(const float* x, float* y, int n) {
+  const int lane = threadIdx.x % 32;
+  float v = __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 31);           // the whole warp,
+  const unsigned half = lane < 16 ? 0x0000ffffu : 0xffff0000u;
+  v += 100.0f * __shfl_xor_sync(half, (float)lane, 1);                   // then its halves,
+  const unsigned votes = __ballot_sync(half, lane % 3 == 0);
+  v += 10000.0f * __popc(votes);
+  const unsigned all = __ballot_sync(0xffffffffu, lane % 5 == 0);        // and the last thing that each does
+  y[threadIdx.x] = v + 1000000.0f * __popc(all);
+}
+extern "C" void launch(const float* x, float* y, int n, cudaStream_t stream) { k<<<1, n, 0, stream>>>(x, y, n); }
+)";
+  const Outcome outcome = bench.Run(source, Unary(), UnaryCall(64));
+  const std::vector<float> x = Ramp(64);
+  std::vector<float> want(64);
+  for (int i = 0; i < 64; ++i) {
+    const int lane = i % 32, in_half = lane < 16 ? 6 : 5;  // 0, 3, ..., 15 and 18, ..., 30 are multiples of 3
+    want[i] = x[i ^ 31] + 100.0f * (lane ^ 1) + 10000.0f * in_half + 7000000.0f;
+  }
+  CHECK(Floats(outcome.tensors[1]) == want);
+}
+
 TEST_CASE("Launches beyond the device's limits do not run and are reported", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   for (const char* configuration : {"1, 1025", "0, 32", "1, 0", "dim3(1, 65536), 1", "1, dim3(32, 64)", "1, dim3(1, 1, 65)",
                                     "1, 32, 49153"}) {
     const std::string source = std::string("__global__ void k(float* y) { y[0] = 1; }\n") +
@@ -171,7 +156,7 @@ TEST_CASE("Launches beyond the device's limits do not run and are reported", "[v
 }
 
 TEST_CASE("An access past a buffer, shared or local array is a fault with its place", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const auto run = [&](const std::string& body) {
     const std::string source = "__global__ void k(const float* x, float* y, int n) {" + body +
                                "}\nextern \"C\" void launch(const float* x, float* y, int n, cudaStream_t s) {"
@@ -192,8 +177,67 @@ TEST_CASE("An access past a buffer, shared or local array is a fault with its pl
   CHECK(run("extern __shared__ float d[]; d[threadIdx.x] = 0; y[0] = d[0];").signal == SIGSEGV);
 }
 
+// ---- Races that any order of threads hides, because sums commute. ----
+
+std::string WithKernel(const std::string& body) {
+  return "__global__ void k(const float* x, float* y, int n) {\n" + body +
+         "\n}\nextern \"C\" void launch(const float* x, float* y, int n, cudaStream_t stream) {\n"
+         "  k<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);\n}\n";
+}
+
+TEST_CASE("Threads that change one element without an atomic are a fault that names them", "[verifier][build][cpu]") {
+  BuilderBench bench;
+  const std::string index = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n";
+  const std::vector<std::string> racy = {
+      index + "  y[0] += x[i];",
+      index + "  *y += x[i];",
+      index + "  y[i / 2] = y[i / 2] + x[i];",
+      index + "  y[0] = fmaxf(y[0], x[i]);",
+      index + "  y[i % 4]++;",
+      index + "  float* mine = y + i / 64;\n  mine[0] -= x[i];",
+      // One thread a block, but several blocks.
+      "  if (threadIdx.x == 0) y[0] += x[blockIdx.x];",
+      // A barrier orders the threads of one block only.
+      "  __syncthreads();\n  if (threadIdx.x == 0) y[0] += x[blockIdx.x];",
+      "  __syncthreads();\n  if (threadIdx.x % 64 == 0) y[blockIdx.x] += x[threadIdx.x];",
+  };
+  for (const std::string& body : racy) {
+    INFO(body);
+    const verifier::BuildResult build = bench.Build(WithKernel(body), Unary());
+    REQUIRE(build.status == VerdictStatus::kOk);
+    const Outcome outcome = test::RunArtefact(build.checked_artefact, Unary(), UnaryCall(1000), {HONE_CPU_FORWARD, 0, 1});
+    CHECK(outcome.signal == SIGILL);
+    CHECK_THAT(outcome.fault, ContainsSubstring("a data race: thread "));
+    CHECK_THAT(outcome.fault, ContainsSubstring("without an atomic"));
+  }
+}
+
+TEST_CASE("Elements that one thread changes, and changes that barriers or atomics order, are no race", "[verifier][build][cpu]") {
+  BuilderBench bench;
+  const std::string index = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n";
+  const std::vector<std::string> sound = {
+      index + "  y[i] = 0.0f;\n  for (int j = 0; j < 8; ++j) y[i] += x[i];",
+      index + "  y[i] = x[i];\n  y[i] = y[i] * 2.0f;",
+      index + "  float s[2] = {x[i], 0.0f};\n  s[1] += s[0];\n  y[i] = s[1];",
+      "  __shared__ float s[128];\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  s[threadIdx.x] = i < n ? x[i] : 0.0f;\n"
+      "  __syncthreads();\n  if (threadIdx.x < 64) s[threadIdx.x] += s[threadIdx.x + 64];\n  __syncthreads();\n"
+      "  if (i < n) y[i] = s[threadIdx.x % 64];",
+      // Two warps, one after the other.
+      "  int b = blockIdx.x * 128;\n  if (threadIdx.x == 0) y[b] = x[b];\n  __syncthreads();\n"
+      "  if (threadIdx.x == 0) y[b] += 1.0f;\n  __syncthreads();\n  if (threadIdx.x == 64) y[b] += 2.0f;\n"
+      "  if (threadIdx.x > 0 && b + threadIdx.x < n) y[b + threadIdx.x] = 0.0f;",
+  };
+  for (const std::string& body : sound) {
+    INFO(body);
+    bench.Run(WithKernel(body), Unary(), UnaryCall(1000));
+  }
+  const std::string atomics = WithKernel(index + "  if (i == 0) y[0] = 0.0f;\n  y[i] += 0.0f;\n  atomicAdd(&y[0], x[i]);");
+  const verifier::BuildResult build = bench.Build(atomics, Unary());
+  CHECK(test::RunArtefact(build.checked_artefact, Unary(), UnaryCall(1000), {HONE_CPU_FORWARD, 0, 1}).ok());
+}
+
 TEST_CASE("Host code cannot touch device memory in a checked run", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const char* source = R"(
 __global__ void k(float* y) { y[threadIdx.x] = 2; }
 extern "C" void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<1, 4>>>(y); y[0] /= n; }
@@ -206,7 +250,7 @@ extern "C" void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<1,
 }
 
 TEST_CASE("A barrier that some threads never reach ends the run with the reason", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const char* source = R"(
 __global__ void k(float* y) {
   if (threadIdx.x < 16) __syncthreads(); else __syncwarp();
@@ -223,7 +267,7 @@ extern "C" void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<1,
 }
 
 TEST_CASE("Unusable text is a PARSE verdict that says why", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const auto message = [&](const std::string& source) {
     const BuildResult build = bench.Build(source, Unary());
     CHECK(build.status == VerdictStatus::kParse);
@@ -238,7 +282,7 @@ TEST_CASE("Unusable text is a PARSE verdict that says why", "[verifier][build][c
 }
 
 TEST_CASE("Compiler errors name the candidate's own lines", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const std::string source = R"(__global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   y[i] = x[i][0];
@@ -256,7 +300,7 @@ extern "C" void launch(const float* x, float* y, int n, cudaStream_t s) {
 }
 
 TEST_CASE("A wrong signature of launch is a COMPILE verdict with the expected declaration", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   for (const char* header : {"extern \"C\" void launch(float* x, float* y, int n, cudaStream_t s)",
                              "extern \"C\" int launch(const float* x, float* y, int n, cudaStream_t s)",
                              "void launch(const float* x, float* y, cudaStream_t s)",
@@ -270,7 +314,7 @@ TEST_CASE("A wrong signature of launch is a COMPILE verdict with the expected de
 }
 
 TEST_CASE("What nvcc refuses is refused here", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const std::string launch = "extern \"C\" void launch(const float* x, float* y, int n, cudaStream_t s) {";
   const auto message = [&](const std::string& source) {
     const BuildResult build = bench.Build(source, Unary());
@@ -292,7 +336,7 @@ TEST_CASE("What nvcc refuses is refused here", "[verifier][build][cpu]") {
 }
 
 TEST_CASE("Code that reaches outside the dialect is FORBIDDEN with the rule", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const std::string launch = "extern \"C\" void launch(const float* x, float* y, int n, cudaStream_t s) {";
   const auto rule = [&](const std::string& source) {
     const BuildResult build = bench.Build(source, Unary());
@@ -312,7 +356,7 @@ TEST_CASE("Code that reaches outside the dialect is FORBIDDEN with the rule", "[
 }
 
 TEST_CASE("Equal requests compile once", "[verifier][build][cpu]") {
-  Bench bench;
+  BuilderBench bench;
   const BuildResult first = bench.Build(kRelu, Unary());
   const BuildResult second = bench.Build(kRelu, Unary());
   CHECK_FALSE(first.from_cache);

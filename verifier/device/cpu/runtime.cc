@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <utility>
 
 #include "verifier/device/cpu/include/hone/execution.h"
 #include "verifier/device/cpu/include/hone/runtime_api.h"
@@ -38,6 +39,18 @@ constexpr size_t kGuardBytes = 4096;
 constexpr int kRowsPerBatch = 128;
 constexpr int kMaxShared = 256;  // __shared__ variables that are poisoned
 constexpr size_t kLogBytes = 64 * 1024;
+
+constexpr size_t kUpdates = 1 << 16;   // a power of two
+constexpr size_t kUpdateProbes = 8;
+
+// Who last changed an element of device memory by `+=` and the like.
+struct Update {
+  const void* place;
+  unsigned long long launch;
+  HoneDim block;
+  unsigned thread;
+  unsigned generation;  // of the block's barrier
+};
 
 struct SharedVariable {
   void* begin;
@@ -85,12 +98,16 @@ class Runtime {
 
   bool Begin();
   void End();
+  /// Ends the process where another thread changed the element in this launch and nothing orders the two.
+  void NoteUpdate(const void* place, HoneDim block, unsigned thread);
   void RunRows(HoneRowsEntry entry, const void* closure);
   void RunBlocks(HoneBlockEntry entry, HoneThreadEntry thread, const void* closure);
 
  private:
   bool PrepareFibers(unsigned threads);
   void PoisonShared();
+  /// The numbers of a block's threads in the order of the mode.
+  void OrderThreads(unsigned* order, unsigned threads) const;
   template <class Visit>
   void EachBlock(Visit visit);
 
@@ -100,6 +117,9 @@ class Runtime {
   unsigned char* stacks_ = nullptr;
   unsigned stacks_ready_ = 0;
   unsigned char* shared_pages_ = nullptr;
+  const HoneBlock* block_ = nullptr;  // that runs, of a kernel with barriers
+  Update last_update_{};
+  Update* updates_ = nullptr;         // [kUpdates] by address; those of earlier launches count for nothing
 };
 
 Runtime& State() {
@@ -148,6 +168,49 @@ void Runtime::End() {
   if (mode.checked) memory.Close();
 }
 
+// Threads of one warp may be ordered by __syncwarp or a shuffle, of which the runtime keeps no count.
+void Runtime::NoteUpdate(const void* place, HoneDim block, unsigned thread) {
+  if (!mode.checked) return;
+  const unsigned generation = block_ != nullptr ? block_->generation : 0;
+  const auto is_now = [&](const Update& update) {
+    return update.launch == launches && update.place == place && update.thread == thread &&
+           update.generation == generation && update.block.x == block.x && update.block.y == block.y &&
+           update.block.z == block.z;
+  };
+  if (is_now(last_update_)) return;  // sums go on at one place
+  const Region* region = memory.Find(place, 0);
+  if (region == nullptr) return;
+  if (updates_ == nullptr) {
+    void* mapping = mmap(nullptr, kUpdates * sizeof(Update), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) return;
+    updates_ = static_cast<Update*>(mapping);
+  }
+  const Update now = last_update_ = {place, launches, block, thread, generation};
+  const size_t home = reinterpret_cast<uintptr_t>(place) * 0x9e3779b97f4a7c15u >> 32;
+  Update* slot = &updates_[home & (kUpdates - 1)];
+  for (size_t probe = 0; probe < kUpdateProbes; ++probe) {
+    Update* candidate = &updates_[(home + probe) & (kUpdates - 1)];
+    if (candidate->launch != launches || candidate->place == place) {
+      slot = candidate;
+      break;
+    }
+  }
+  const Update before = *slot;
+  *slot = now;
+  if (before.launch != launches || before.place != place) return;
+  const bool same_block = before.block.x == block.x && before.block.y == block.y && before.block.z == block.z;
+  const bool same_warp = block_ != nullptr && before.thread / 32 == thread / 32;
+  if (same_block && (before.thread == thread || before.generation != generation || same_warp)) return;
+  char text[sizeof fault];
+  snprintf(text, sizeof text,
+           "a data race: thread %u of block (%u, %u, %u) and thread %u of block (%u, %u, %u) both change byte %zu of %s of %zu "
+           "bytes without an atomic",
+           before.thread, before.block.x, before.block.y, before.block.z, thread, block.x, block.y, block.z,
+           static_cast<size_t>(static_cast<const unsigned char*>(place) - region->begin),
+           region->owned ? "memory of cudaMalloc" : "a device buffer", region->bytes);
+  hone_rt_fail(text);
+}
+
 void Runtime::PoisonShared() {
   if (configuration.shared_bytes > 0) memset(dynamic_shared, 0xff, configuration.shared_bytes);
   for (int i = 0; i < shared_count; ++i) memset(shared[i].begin, 0xff, shared[i].bytes);
@@ -186,6 +249,13 @@ void Runtime::EachBlock(Visit visit) {
   }
 }
 
+void Runtime::OrderThreads(unsigned* order, unsigned threads) const {
+  for (unsigned i = 0; i < threads; ++i) order[i] = mode.order == HONE_CPU_REVERSE ? threads - 1 - i : i;
+  if (mode.order != HONE_CPU_SHUFFLED) return;
+  Random random(mode.seed + 1);
+  for (unsigned i = threads; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+}
+
 void Runtime::RunRows(HoneRowsEntry entry, const void* closure) {
   if (!Begin()) return;
   const HoneDim block = configuration.block;
@@ -209,16 +279,7 @@ void Runtime::RunRows(HoneRowsEntry entry, const void* closure) {
     // One thread a row: any order of the threads of a block can be told to the same loop.
     const unsigned threads = block.x * block.y * block.z;
     unsigned order[kMaxThreads];
-    for (unsigned i = 0; i < threads; ++i) order[i] = threads - 1 - i;
-    if (mode.order == HONE_CPU_SHUFFLED) {
-      Random random(mode.seed + 1);
-      for (unsigned i = threads; i > 1; --i) {
-        const unsigned j = random.Below(i);
-        const unsigned swap = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = swap;
-      }
-    }
+    OrderThreads(order, threads);
     EachBlock([&](HoneDim at) {
       for (unsigned i = 0; i < threads; ++i) {
         const unsigned x = order[i] % block.x;
@@ -262,16 +323,7 @@ void Runtime::RunBlocks(HoneBlockEntry entry, HoneThreadEntry thread, const void
   }
   constexpr size_t stride = kStackBytes + kGuardBytes;
   unsigned order[kMaxThreads];
-  for (unsigned i = 0; i < threads; ++i) order[i] = mode.order == HONE_CPU_REVERSE ? threads - 1 - i : i;
-  if (mode.order == HONE_CPU_SHUFFLED) {
-    Random random(mode.seed + 1);
-    for (unsigned i = threads; i > 1; --i) {
-      const unsigned j = random.Below(i);
-      const unsigned swap = order[i - 1];
-      order[i - 1] = order[j];
-      order[j] = swap;
-    }
-  }
+  OrderThreads(order, threads);
   for (unsigned i = 0; i < threads; ++i) {
     const unsigned thread_number = order[i];
     HoneFiber& fiber = template_[i];
@@ -290,13 +342,14 @@ void Runtime::RunBlocks(HoneBlockEntry entry, HoneThreadEntry thread, const void
   block.closure = closure;
   block.first = fibers_;
   block.threads = threads;
+  block_ = &block;
   const unsigned warps = (threads + 31) / 32;
   EachBlock([&](HoneDim at) {
     memcpy(fibers_, template_, threads * sizeof(HoneFiber));
     for (unsigned w = 0; w < warps; ++w) {
       const unsigned lanes = threads - w * 32 < 32 ? threads - w * 32 : 32;
       warps_[w].alive = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1;
-      warps_[w].arrived = warps_[w].votes_in = 0;
+      warps_[w].arrived = warps_[w].unread = warps_[w].deferred = warps_[w].votes_in = 0;
     }
     block.index = at;
     block.alive = threads;
@@ -305,6 +358,7 @@ void Runtime::RunBlocks(HoneBlockEntry entry, HoneThreadEntry thread, const void
     if (mode.checked) PoisonShared();
     entry(&block);
   });
+  block_ = nullptr;
   End();
 }
 
@@ -333,6 +387,8 @@ void hone_rt_fail(const char* what) {
   snprintf(State().fault, sizeof State().fault, "%s", what);
   __builtin_trap();
 }
+
+void hone_rt_update(const void* place, HoneDim block, unsigned thread) { State().NoteUpdate(place, block, thread); }
 
 void hone_rt_declare_shared(void* begin, unsigned long bytes) {
   auto& runtime = State();

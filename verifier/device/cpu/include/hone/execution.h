@@ -33,10 +33,12 @@ struct HoneRows {
 };
 
 // Where the lanes of one warp meet. The last lane to arrive at a shuffle or vote copies `in` to `out` for the lanes of
-// its mask and releases them; they read `out` before any of them can arrive at the next one.
+// its mask and releases them. Where some lane has yet to read `out`, the lanes that met are deferred until it has.
 struct HoneWarp {
   unsigned alive;     // lanes that have not returned
   unsigned arrived;   // lanes that wait
+  unsigned unread;    // lanes that were released and have not run since
+  unsigned deferred;  // lanes that wait though all of theirs have arrived
   unsigned votes_in, votes_out;
   unsigned long long in[32], out[32];
   struct HoneFiber* lanes[32];
@@ -48,7 +50,7 @@ struct __attribute__((aligned(64))) HoneFiber {
   void* stack_pointer;
   void* resume;            // where the fiber goes on
   unsigned waits;          // HoneWait, or the generation of the block's barrier that it waits for
-  unsigned mask;           // lanes that its warp operation waits for
+  unsigned mask;           // lanes that its warp operation waits for; afterwards, those that met
   HoneDim thread;
   unsigned lane;
   HoneWarp* warp;
@@ -88,6 +90,8 @@ HoneFiber* hone_rt_leave(HoneBlock* block, HoneFiber* self);
 [[noreturn]] void hone_rt_fail(const char* what);
 // Registers a __shared__ variable, so that each block finds it with undefined contents (checked builds).
 void hone_rt_declare_shared(void* begin, unsigned long bytes);
+// Thread `thread` of block `block` reads, changes and writes what lies at `place` (checked builds).
+void hone_rt_update(const void* place, HoneDim block, unsigned thread);
 int hone_rt_printf(const char* format, ...);
 }
 #endif  // HONE_VERIFIER_DEVICE_CPU_EXECUTION_H_

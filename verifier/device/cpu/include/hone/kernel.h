@@ -64,6 +64,14 @@ HONE_INLINE void hone_run_rows(const Body& body) {
   hone_rt_launch_rows(&hone_rows<kIndependent, Body>, &body);
 }
 
+// The left side of a kernel's `+=` and the like, in checked builds: see hone_rt_update.
+template <class T>
+HONE_INLINE T& hone_update(T& place) {
+  hone_rt_update(&place, {blockIdx.x, blockIdx.y, blockIdx.z},
+                 (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x);
+  return place;
+}
+
 // `extern __shared__ T name[];` outside any function: every use asks for the launch's memory.
 template <class T>
 struct hone_dynamic_shared {

@@ -26,17 +26,16 @@
 #define CUDART_NAN_F __builtin_nanf("")
 #define CUDART_PI_F 3.141592654f
 
+#define HONE_UNARY_NAMES(F) \
+  F(acos) F(acosh) F(asin) F(asinh) F(atan) F(atanh) F(cbrt) F(ceil) F(cos) F(cosh) F(erf) F(erfc) F(exp) \
+  F(exp2) F(expm1) F(fabs) F(floor) F(lgamma) F(log) F(log10) F(log1p) F(log2) F(logb) F(nearbyint) F(rint) \
+  F(round) F(sin) F(sinh) F(sqrt) F(tan) F(tanh) F(tgamma) F(trunc)
 // C names, then the overloads that C++ adds: float stays float. Those for integers: relaxed_constexpr.h.
 #define HONE_UNARY(name)                                                                  \
   extern "C" float name##f(float) noexcept;                                               \
   extern "C" double name(double) noexcept;                                                \
   HONE_INLINE float name(float x) { return name##f(x); }
-HONE_UNARY(acos) HONE_UNARY(acosh) HONE_UNARY(asin) HONE_UNARY(asinh) HONE_UNARY(atan) HONE_UNARY(atanh)
-HONE_UNARY(cbrt) HONE_UNARY(ceil) HONE_UNARY(cos) HONE_UNARY(cosh) HONE_UNARY(erf) HONE_UNARY(erfc) HONE_UNARY(exp)
-HONE_UNARY(exp2) HONE_UNARY(expm1) HONE_UNARY(fabs) HONE_UNARY(floor) HONE_UNARY(lgamma) HONE_UNARY(log)
-HONE_UNARY(log10) HONE_UNARY(log1p) HONE_UNARY(log2) HONE_UNARY(logb) HONE_UNARY(nearbyint) HONE_UNARY(rint)
-HONE_UNARY(round) HONE_UNARY(sin) HONE_UNARY(sinh) HONE_UNARY(sqrt) HONE_UNARY(tan) HONE_UNARY(tanh)
-HONE_UNARY(tgamma) HONE_UNARY(trunc)
+HONE_UNARY_NAMES(HONE_UNARY)
 #undef HONE_UNARY
 
 #define HONE_BINARY(name)                                             \

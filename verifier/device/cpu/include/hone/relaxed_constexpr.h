@@ -19,12 +19,7 @@ template <> struct hone_integral<unsigned long long> { typedef double promoted; 
 
 #define HONE_UNARY(name) \
   template <class T> HONE_INLINE typename hone_integral<T>::promoted name(T x) { return name((double)x); }
-HONE_UNARY(acos) HONE_UNARY(acosh) HONE_UNARY(asin) HONE_UNARY(asinh) HONE_UNARY(atan) HONE_UNARY(atanh)
-HONE_UNARY(cbrt) HONE_UNARY(ceil) HONE_UNARY(cos) HONE_UNARY(cosh) HONE_UNARY(erf) HONE_UNARY(erfc) HONE_UNARY(exp)
-HONE_UNARY(exp2) HONE_UNARY(expm1) HONE_UNARY(fabs) HONE_UNARY(floor) HONE_UNARY(lgamma) HONE_UNARY(log)
-HONE_UNARY(log10) HONE_UNARY(log1p) HONE_UNARY(log2) HONE_UNARY(logb) HONE_UNARY(nearbyint) HONE_UNARY(rint)
-HONE_UNARY(round) HONE_UNARY(sin) HONE_UNARY(sinh) HONE_UNARY(sqrt) HONE_UNARY(tan) HONE_UNARY(tanh)
-HONE_UNARY(tgamma) HONE_UNARY(trunc)
+HONE_UNARY_NAMES(HONE_UNARY)
 #undef HONE_UNARY
 
 #define HONE_BINARY(name)                                                                                                  \

@@ -5,7 +5,8 @@
 
 HONE_INLINE unsigned hone_lane() { return hone_self->lane; }
 
-// Lane's contribution in, meeting, then `out` and `votes_out` of the warp are those of this operation.
+// Lane's contribution in, meeting, then `out` and `votes_out` of the warp are those of this operation, and hone_self->mask
+// has the lanes that met: some may have returned since.
 HONE_INLINE HoneWarp* hone_meet(unsigned mask, unsigned long long value, unsigned vote) {
   hone_go_on(hone_rt_meet(hone_block, hone_self, mask, value, vote));
   return hone_self->warp;
@@ -47,13 +48,13 @@ HONE_INLINE T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width =
 HONE_INLINE void __syncwarp(unsigned mask = 0xffffffffu) { hone_meet(mask, 0, 0); }
 HONE_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
   HoneWarp* warp = hone_meet(mask, 0, predicate != 0);
-  return warp->votes_out & mask & warp->alive;
+  return warp->votes_out & mask & hone_self->mask;
 }
 HONE_INLINE int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 HONE_INLINE int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
 HONE_INLINE int __uni_sync(unsigned mask, int predicate) {
   const unsigned votes = __ballot_sync(mask, predicate);
-  return votes == 0 || votes == (mask & hone_self->warp->alive);
+  return votes == 0 || votes == (mask & hone_self->mask);
 }
 // The lanes that have not returned: a thread cannot know here which of them took the same branch.
 HONE_INLINE unsigned __activemask() { return hone_self->warp->alive; }
@@ -64,14 +65,14 @@ HONE_INLINE unsigned __match_any_sync(unsigned mask, T value) {
   __builtin_memcpy(&bits, &value, sizeof value);
   HoneWarp* warp = hone_meet(mask, bits, 0);
   unsigned same = 0;
-  for (unsigned rest = mask & warp->alive; rest; rest &= rest - 1)
+  for (unsigned rest = mask & hone_self->mask; rest; rest &= rest - 1)
     if (warp->out[__builtin_ctz(rest)] == bits) same |= rest & -rest;
   return same;
 }
 template <class T>
 HONE_INLINE unsigned __match_all_sync(unsigned mask, T value, int* all) {
   const unsigned same = __match_any_sync(mask, value);
-  *all = same == (mask & hone_self->warp->alive);
+  *all = same == (mask & hone_self->mask);
   return *all ? mask : 0;
 }
 
@@ -80,7 +81,7 @@ HONE_INLINE T hone_reduce(unsigned mask, T value, Combine combine) {
   unsigned long long bits = 0;
   __builtin_memcpy(&bits, &value, sizeof value);
   HoneWarp* warp = hone_meet(mask, bits, 0);
-  unsigned rest = mask & warp->alive;
+  unsigned rest = mask & hone_self->mask;
   T result = (T)warp->out[__builtin_ctz(rest)];
   for (rest &= rest - 1; rest; rest &= rest - 1) result = combine(result, (T)warp->out[__builtin_ctz(rest)]);
   return result;

@@ -1,0 +1,2 @@
+// In cooperative_groups.h already.
+#include "../cooperative_groups.h"
