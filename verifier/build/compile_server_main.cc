@@ -9,7 +9,6 @@
 //   HEADER,...   what the compile command that follows has read before the source
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -30,6 +29,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/descriptor_message.h"
 #include "verifier/build/compile_protocol.h"
 #include "verifier/sandbox/seccomp.h"
 
@@ -47,48 +47,17 @@ int64_t NowMs() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-/// Sends bytes with descriptors.
 bool Send(int socket, const void* data, size_t bytes, const std::vector<int>& fds) {
-  std::array<char, CMSG_SPACE(4 * sizeof(int))> control = {};
-  iovec part = {const_cast<void*>(data), bytes};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (!fds.empty()) {
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-    cmsghdr* item = CMSG_FIRSTHDR(&header);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(item), fds.data(), fds.size() * sizeof(int));
-  }
-  ssize_t sent;
-  do {
-    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(bytes);
+  return SendMessage(socket, data, bytes, fds.data(), static_cast<int>(fds.size())) == static_cast<ssize_t>(bytes);
 }
 
 /// One message with at most one descriptor; false at the end of the conversation.
 template <class Type>
 bool Receive(int socket, Type* message, int* fd) {
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  iovec part = {message, sizeof *message};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t got;
-  do {
-    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  *fd = -1;
-  if (const cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr && item->cmsg_type == SCM_RIGHTS) {
-    std::memcpy(fd, CMSG_DATA(item), sizeof *fd);
-  }
-  return got == static_cast<ssize_t>(sizeof *message) && message->magic == kCompileMagic;
+  const ReceivedMessage got = ReceiveMessage(socket, message, sizeof *message);
+  for (int i = 1; i < got.count; ++i) close(got.fds[i]);
+  *fd = got.count > 0 ? got.fds[0] : -1;
+  return got.bytes == static_cast<ssize_t>(sizeof *message) && message->magic == kCompileMagic;
 }
 
 class Fd {

@@ -19,10 +19,10 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/descriptor_message.h"
 #include "verifier/build/compile_protocol.h"
 
 namespace {
@@ -50,24 +50,13 @@ void Limit(__rlimit_resource resource, uint64_t value) {
 
 // One job and its descriptors; false when the server is gone.
 bool Receive(int socket, Message* message, int (&fds)[3]) {
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)];
-  iovec part = {message, sizeof *message};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t got;
-  do {
-    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  const cmsghdr* item = CMSG_FIRSTHDR(&header);
-  if (got < static_cast<ssize_t>(sizeof message->job) || message->job.magic != hone::verifier::kCompileMagic ||
-      item == nullptr || item->cmsg_len != CMSG_LEN(sizeof fds) ||
-      static_cast<size_t>(got) != sizeof message->job + message->job.filter_count * sizeof(sock_filter)) {
+  const hone::ReceivedMessage got = hone::ReceiveMessage(socket, message, sizeof *message);
+  if (got.bytes < static_cast<ssize_t>(sizeof message->job) || message->job.magic != hone::verifier::kCompileMagic ||
+      got.count != 3 ||
+      static_cast<size_t>(got.bytes) != sizeof message->job + message->job.filter_count * sizeof(sock_filter)) {
     return false;
   }
-  memcpy(fds, CMSG_DATA(item), sizeof fds);
+  memcpy(fds, got.fds, sizeof fds);
   return true;
 }
 

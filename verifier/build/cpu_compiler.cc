@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/descriptor_message.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
@@ -133,23 +134,7 @@ class CpuCompiler::Server {
       : scratch_(std::move(scratch)), child_(std::move(child)), socket_(std::move(socket)) {}
 
   bool Ask(const CompileRequest& request, int fd) {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
-    iovec part = {const_cast<CompileRequest*>(&request), sizeof request};
-    msghdr header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* item = CMSG_FIRSTHDR(&header);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(item), &fd, sizeof fd);
-    ssize_t sent;
-    do {
-      sent = sendmsg(socket_.get(), &header, MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
-    return sent == static_cast<ssize_t>(sizeof request);
+    return SendMessage(socket_.get(), &request, sizeof request, &fd, 1) == static_cast<ssize_t>(sizeof request);
   }
 
   bool Await(absl::Duration limit, CompileReply* reply, UniqueFd* messages, UniqueFd* artefact) {
@@ -159,21 +144,12 @@ class CpuCompiler::Server {
       ready = poll(&item, 1, static_cast<int>(absl::ToInt64Milliseconds(limit)));
     } while (ready < 0 && errno == EINTR);
     if (ready != 1) return false;
-    int fds[2] = {-1, -1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fds)> control = {};
-    iovec part = {reply, sizeof *reply};
-    msghdr header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    const ssize_t got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
-    const cmsghdr* handles = CMSG_FIRSTHDR(&header);
-    if (handles == nullptr || handles->cmsg_type != SCM_RIGHTS || handles->cmsg_len != CMSG_LEN(sizeof fds)) return false;
-    std::memcpy(fds, CMSG_DATA(handles), sizeof fds);
-    *messages = UniqueFd(fds[0]);
-    *artefact = UniqueFd(fds[1]);
-    return got == static_cast<ssize_t>(sizeof *reply) && reply->magic == kCompileMagic;
+    const ReceivedMessage got = ReceiveMessage(socket_.get(), reply, sizeof *reply);
+    std::array<UniqueFd, kMaxDescriptors> fds;
+    for (int i = 0; i < got.count; ++i) fds[i] = UniqueFd(got.fds[i]);
+    *messages = std::move(fds[0]);
+    *artefact = std::move(fds[1]);
+    return got.count == 2 && got.bytes == static_cast<ssize_t>(sizeof *reply) && reply->magic == kCompileMagic;
   }
 
   std::optional<TempFolder> scratch_;  // outlives the process that writes there

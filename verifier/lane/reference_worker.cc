@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/descriptor_message.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "verifier/timing/statistics.h"
@@ -209,24 +210,10 @@ absl::StatusOr<std::string> ReferenceWorker::Call(const std::string& request, in
   std::memcpy(frame.data(), header, sizeof header);
   frame += request;
 
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   size_t sent = 0;
   while (sent < frame.size()) {
-    iovec part = {frame.data() + sent, frame.size() - sent};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (fd >= 0 && sent == 0) {
-      message.msg_control = control;
-      message.msg_controllen = sizeof control;
-      cmsghdr* item = CMSG_FIRSTHDR(&message);
-      item->cmsg_level = SOL_SOCKET;
-      item->cmsg_type = SCM_RIGHTS;
-      item->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(item), &fd, sizeof fd);
-    }
-    const ssize_t count = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
+    const bool with_fd = fd >= 0 && sent == 0;
+    const ssize_t count = SendMessage(socket_.get(), frame.data() + sent, frame.size() - sent, &fd, with_fd ? 1 : 0);
     if (count <= 0) return Lost("died");
     sent += static_cast<size_t>(count);
   }

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/descriptor_message.h"
 #include "base/status_macros.h"
 #include "verifier/sandbox/bubblewrap.h"
 #include "verifier/sandbox/seccomp.h"
@@ -59,25 +60,7 @@ bool AwaitReadable(int fd, absl::Time deadline) {
 }
 
 bool SendBytes(int socket, const void* data, size_t bytes, const std::vector<int>& fds) {
-  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
-  iovec part = {const_cast<void*>(data), bytes};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (!fds.empty()) {
-    header.msg_control = control;
-    header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-    cmsghdr* item = CMSG_FIRSTHDR(&header);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(item), fds.data(), fds.size() * sizeof(int));
-  }
-  ssize_t sent;
-  do {
-    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(bytes);
+  return SendMessage(socket, data, bytes, fds.data(), static_cast<int>(fds.size())) == static_cast<ssize_t>(bytes);
 }
 
 /// One message of exactly this type: 1, 0 at the end of the stream, -1 for anything else.

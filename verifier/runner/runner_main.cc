@@ -29,6 +29,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/descriptor_message.h"
 #include "verifier/device/cpu/runtime.h"
 #include "verifier/runner/abi.h"
 #include "verifier/runner/gpu.h"
@@ -42,38 +43,15 @@ namespace {
 
 template <class Message>
 bool Send(int socket, const Message& message) {
-  ssize_t sent;
-  do {
-    sent = send(socket, &message, sizeof message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(sizeof message);
+  return SendMessage(socket, &message, sizeof message) == static_cast<ssize_t>(sizeof message);
 }
 
 /// One message and its descriptors. False at the end of the conversation.
 template <class Message>
 bool Receive(int socket, Message* message, std::vector<int>* fds) {
-  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
-  iovec part = {message, sizeof *message};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t got;
-  do {
-    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  fds->clear();
-  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
-    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(item) + i * sizeof(int), sizeof fd);
-      fds->push_back(fd);
-    }
-  }
-  return got == static_cast<ssize_t>(sizeof *message) && message->magic == kRunnerMagic;
+  const ReceivedMessage got = ReceiveMessage(socket, message, sizeof *message);
+  fds->assign(got.fds, got.fds + got.count);
+  return got.bytes == static_cast<ssize_t>(sizeof *message) && message->magic == kRunnerMagic;
 }
 
 // ---- Scratch memory for candidates. ----
