@@ -6,7 +6,35 @@
 #include <sched.h>
 #include <sys/types.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace hone::verifier {
+
+/// The cores that the calling thread may use, ascending; at least one.
+inline std::vector<int> AllowedCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+    }
+  }
+  return cores.empty() ? std::vector<int>{0} : cores;
+}
+
+/// The core of each of `lanes` lanes on `cores`, so that no two of a process time on one core. A lane alone goes where the
+/// scheduler puts it: -1. Several go round the cores from `here`, where this process runs, so that independent processes
+/// seldom begin with the same one. More lanes than cores share.
+inline std::vector<int> LaneCores(int lanes, const std::vector<int>& cores, int here) {
+  if (lanes == 1) return {-1};
+  const auto first = std::find(cores.begin(), cores.end(), here);
+  const size_t begin = first == cores.end() ? 0 : static_cast<size_t>(first - cores.begin());
+  std::vector<int> chosen;
+  for (int lane = 0; lane < lanes; ++lane) chosen.push_back(cores[(begin + static_cast<size_t>(lane)) % cores.size()]);
+  return chosen;
+}
 
 /// Binds the calling thread to a core and, at the end of its life, restores what was.
 class ScopedCore {

@@ -1,6 +1,6 @@
 #include "verifier/service/config.h"
 
-#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/queue/redis_connection.h"
 #include "verifier/sandbox/bubblewrap.h"
 #include "verifier/service/noop_lane.h"
@@ -16,12 +17,10 @@
 namespace hone::verifier {
 namespace {
 
-/// Cores that this process may use.
-int Cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+constexpr int64_t kGibOfLane = 2;  // a Python with torch, and up to 256 MiB of input sets
+
+int64_t MemoryGib() {
+  return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) >> 30;
 }
 
 std::string Environment(const char* name) {
@@ -63,9 +62,11 @@ absl::Status Resolve(ServerConfig& config) {
       return absl::InvalidArgumentError("devices: noop stands alone, because it answers for every backend");
     }
   }
-  const int cores = Cores();
+  const int cores = static_cast<int>(AllowedCores().size());
   const bool gpus = std::any_of(config.devices.begin(), config.devices.end(), IsGpu);
-  if (config.lanes == 0) config.lanes = std::max(1, cores / 2);
+  if (config.lanes == 0) {
+    config.lanes = static_cast<int>(std::clamp<int64_t>(cores / 2, 1, std::max<int64_t>(1, MemoryGib() / kGibOfLane)));
+  }
   // What is timed on a GPU needs a core for the judge's side and one for the candidate's that no compiler takes.
   if (config.build_slots == 0) config.build_slots = gpus ? std::max(1, cores - 2) : cores;
   if (config.screen_lanes == 0) config.screen_lanes = std::clamp(cores / 4, 1, 4);

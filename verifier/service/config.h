@@ -1,6 +1,10 @@
 #pragma once
 
 // What `hone-verifier` reads from YAML.
+//
+// Cores are those of the process's affinity mask. Lanes of the cpu device get half of them, one each where there are several
+// (verifier/lane/affinity.h); builds are short and many, so that there is a slot for each core and the kernel shares them out,
+// but for two cores that a GPU's lane keeps busy.
 
 #include <string>
 #include <vector>
@@ -47,7 +51,7 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("queue", c.queue, "redis://[[user]:password@]host:port/db that a farm shares; empty: embedded, this process alone");
   f.Value("artefacts", c.artefacts, "folder that all hosts of a farm share; empty: folder/artefacts, and copies through the queue's Redis");
   f.Value("lost_after_s", c.lost_after_s, Range(0.1, 3600.0), "seconds without a sign of life after which a farm takes a process's jobs away");
-  f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on the cpu device; 0: half the cores");
+  f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on the cpu device; 0: half the cores, at most one for 2 GiB of memory");
   f.Value("screen", c.screen, OneOf{{"cpu", "off"}}, "where native candidates of a GPU are checked first, at small shapes");
   f.Value("screen_lanes", c.screen_lanes, Range(0, 64), "candidates screened at a time; 0: a quarter of the cores, at most 4");
   f.Value("screen_rerun_share", c.screen_rerun_share, Range(0.0, 1.0), "of those that the screen rejects, judged on the GPU all the same");

@@ -27,6 +27,7 @@
 #include "verifier/build/cuda_builder.h"
 #include "verifier/cache/artefact_store.h"
 #include "verifier/device/cuda/driver.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/queue/redis_queue.h"
 #include "verifier/queue/roster.h"
 #include "verifier/queue/sqlite_queue.h"
@@ -94,25 +95,28 @@ std::string BoundAddress(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:") ? address : absl::StrCat(address.substr(0, colon + 1), port);
 }
 
-LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index) {
+LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index, int cpu_core = -1) {
   LaneProcessOptions process;
   process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(kind, ":", index);
   process.lane.python = config.python;
   process.lane.sandbox = config.sandbox;
+  process.lane.cpu_core = cpu_core;
   return {kind, absl::StrCat(kind, ":", index), [process] { return StartLaneProcess(process); }};
 }
 
 /// Those of the CPU share the cores; a GPU has one lane.
 std::vector<LaneSpec> LaneSpecs(const ServerConfig& config, const std::vector<GpuListing>& gpus) {
   std::vector<LaneSpec> specs;
+  const std::vector<int> cores = LaneCores(config.lanes, AllowedCores(), sched_getcpu());
   for (const std::string& device : config.devices) {
     const std::vector<std::string> parts = absl::StrSplit(device, ':');
     if (parts.size() > 1) {
       specs.push_back(OneLane(config, parts[0], std::atoi(parts[1].c_str())));
       continue;
     }
-    const int lanes = device == "cuda" ? static_cast<int>(gpus.size()) : config.lanes;
-    for (int i = 0; i < lanes; ++i) specs.push_back(OneLane(config, device, i));
+    const bool on_gpus = device == "cuda";
+    const int lanes = on_gpus ? static_cast<int>(gpus.size()) : config.lanes;
+    for (int i = 0; i < lanes; ++i) specs.push_back(OneLane(config, device, i, on_gpus ? -1 : cores[i]));
   }
   return specs;
 }
