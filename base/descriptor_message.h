@@ -10,7 +10,7 @@
 
 namespace hone {
 
-inline constexpr int kMaxDescriptors = 4;  // of one message
+inline constexpr int kMaxDescriptors = 8;  // of one message
 
 /// Sends a message with copies of `count` descriptors. Bytes sent, which on a stream may be fewer, or -1 with errno.
 /// Raises no SIGPIPE.

@@ -118,7 +118,7 @@ struct ArtefactStore::State {
   absl::StatusOr<Artefact> Keep(const std::string& key, const ArtefactContents& contents);
   void Touch(const std::string& key, int64_t bytes_if_new);
   void Forget(const std::string& key);
-  void Evict();
+  void Evict(int64_t limit_bytes);
 };
 
 // Reads sizes and times of use of what an earlier process left, and removes what it left unfinished.
@@ -222,16 +222,16 @@ void ArtefactStore::State::Forget(const std::string& key) {
   entries.erase(entry);
 }
 
-void ArtefactStore::State::Evict() {
+void ArtefactStore::State::Evict(int64_t limit_bytes) {
   std::vector<std::string> victims;
   {
     absl::MutexLock lock(&mutex);
-    if (bytes <= options.limit_bytes) return;
+    if (bytes <= limit_bytes) return;
     std::vector<std::pair<absl::Time, std::string>> by_age;
     for (const auto& [key, entry] : entries) by_age.emplace_back(entry.used, key);
     std::sort(by_age.begin(), by_age.end());
     const absl::Time newest = absl::Now() - options.grace;
-    const int64_t goal = options.limit_bytes - options.limit_bytes / 10;  // some room, so that this is rare
+    const int64_t goal = limit_bytes - limit_bytes / 10;  // some room, so that this is rare
     for (const auto& [used, key] : by_age) {
       if (bytes <= goal || used > newest) break;
       victims.push_back(key);
@@ -263,12 +263,18 @@ std::optional<Artefact> ArtefactStore::State::Find(const std::string& key) {
 }
 
 absl::StatusOr<Artefact> ArtefactStore::State::Keep(const std::string& key, const ArtefactContents& contents) {
-  HONE_ASSIGN_OR_RETURN(const std::string folder, Publish(key, contents));
+  absl::StatusOr<std::string> folder = Publish(key, contents);
+  if (absl::IsResourceExhausted(folder.status())) {
+    Evict(0);
+    folder = Publish(key, contents);
+  }
+  if (!folder.ok() && contents.files.empty()) return Artefact{contents.record, "", false};
+  if (!folder.ok()) return folder.status();
   int64_t size = static_cast<int64_t>(contents.record.size());
   for (const auto& [name, bytes] : contents.files) size += static_cast<int64_t>(bytes.size());
   Touch(key, size);
-  Evict();
-  return Artefact{contents.record, folder, false};
+  Evict(options.limit_bytes);
+  return Artefact{contents.record, *std::move(folder), false};
 }
 
 absl::StatusOr<Artefact> ArtefactStore::State::Make(const std::string& key,
@@ -290,7 +296,7 @@ absl::StatusOr<std::unique_ptr<ArtefactStore>> ArtefactStore::Create(const Artef
   state->root = options.folder + "/v1";
   HONE_RETURN_IF_ERROR(MakeFolders(state->root + "/tmp"));
   state->Scan();
-  state->Evict();
+  state->Evict(options.limit_bytes);
   return std::unique_ptr<ArtefactStore>(new ArtefactStore(std::move(state)));
 }
 

@@ -42,14 +42,15 @@ struct Artefact {
   bool found = false;   // it was there already
 };
 
-/// Thread-safe. Errors: those of the file system (kResourceExhausted: disk full), naming the path.
+/// Thread-safe. Errors: those of the file system, naming the path; kResourceExhausted: the disk is full, and stays so.
 class ArtefactStore {
  public:
   static absl::StatusOr<std::unique_ptr<ArtefactStore>> Create(const ArtefactStoreOptions& options);
   ~ArtefactStore();
 
   /// The entry of `key` (hexadecimal digits), made by `make` if it is not there. Calls with equal keys at the same time
-  /// make it once; the others wait. An entry that does not match its checksums is made again.
+  /// make it once; the others wait. An entry that does not match its checksums is made again. On a full disk
+  /// everything goes that its time of grace allows to; an entry without files is then told without being stored.
   absl::StatusOr<Artefact> FindOrMake(const std::string& key, const std::function<absl::StatusOr<ArtefactContents>()>& make);
 
   /// The path in this store of a file that this store or another host's names: by its content key, fetched where needed.
