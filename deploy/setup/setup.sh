@@ -73,7 +73,7 @@ cached_python() {
   local key dir
   key=$(sha256sum "$root/requirements.txt" | cut -c1-12)
   dir=${XDG_CACHE_HOME:-$HOME/.cache}/hone/venv-$key
-  if [ ! -e "$dir/complete" ]; then
+  if [ ! -e "$dir/complete" ] || [ ! -x "$dir/bin/python3" ]; then  # the Python it was made from may be gone
     say "creating the Python environment $dir (torch is about 2.5 GB to download, once)"
     rm -rf "$dir" "$dir.new"
     mkdir -p "$(dirname "$dir")"

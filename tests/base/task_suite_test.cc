@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/task_file.h"
+#include "tests/support/shared_data.h"
 
 namespace hone {
 namespace {
@@ -27,11 +28,6 @@ void Write(const std::string& folder, const std::string& name, const std::string
   const std::string path = absl::StrCat(folder, "/", name);
   REQUIRE(MakeFolders(path.substr(0, path.find_last_of('/'))).ok());
   REQUIRE(WriteFileAtomically(path, text).ok());
-}
-
-std::string SharedFolder() {
-  const char* shared = std::getenv("HONE_SHARED");
-  return shared != nullptr ? shared : HONE_SOURCE_FOLDER "/../shared";
 }
 
 bool IsPrime(int64_t n) {
@@ -158,8 +154,8 @@ TEST_CASE("A path that is missing, empty or of another kind is an error", "[base
 }
 
 TEST_CASE("KernelBench's 270 tasks load and survive the way through hone's own JSON", "[base][suite]") {
-  const std::string path = SharedFolder() + "/data/kernelbench.jsonl";
-  if (!FileExists(path)) SKIP("needs " << path);
+  const std::string path = SharedData("kernelbench.jsonl");
+  if (path.empty()) SKIP("needs KernelBench's tasks: set HONE_SHARED to the folder that holds data/");
   const absl::StatusOr<std::vector<Task>> tasks = LoadTasks(path);
   REQUIRE(tasks.status().message() == "");
   std::map<int, int> by_level;
@@ -173,8 +169,8 @@ TEST_CASE("KernelBench's 270 tasks load and survive the way through hone's own J
 }
 
 TEST_CASE("No task of the suite has the name of one of KernelBench's", "[base][suite]") {
-  const std::string path = SharedFolder() + "/data/kernelbench.jsonl";
-  if (!FileExists(path)) SKIP("needs " << path);
+  const std::string path = SharedData("kernelbench.jsonl");
+  if (path.empty()) SKIP("needs KernelBench's tasks: set HONE_SHARED to the folder that holds data/");
   const absl::StatusOr<std::vector<Task>> foreign = LoadTasks(path);
   REQUIRE(foreign.ok());
   for (const Task& task : Suite()) {

@@ -8,23 +8,28 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/subprocess.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/test_programs.h"
 
 namespace hone {
 namespace {
 
-RunResult EvalSamples(const std::string& lines) {
+RunResult EvalFile(const std::string& file) {
   const std::string program = TestProgram("hone");
   if (program.empty() || TestPython().empty()) SKIP("needs the build's programs and its Python");
-  const TempFolder folder = TempFolder::Create("eval_command").value();
-  const std::string file = folder.path() + "/samples.jsonl";
-  REQUIRE(WriteFileAtomically(file, lines).ok());
   SpawnOptions options;
   options.argv = {program, "eval", "samples", file, "--json"};
   absl::StatusOr<RunResult> result = Run(options, absl::Minutes(2));
   REQUIRE(result.status().message() == "");
   UNSCOPED_INFO(result->output);
   return *std::move(result);
+}
+
+RunResult EvalSamples(const std::string& lines) {
+  const TempFolder folder = TempFolder::Create("eval_command").value();
+  const std::string file = folder.path() + "/samples.jsonl";
+  REQUIRE(WriteFileAtomically(file, lines).ok());
+  return EvalFile(file);
 }
 
 // The scalar comes before the size, other than in the derived `launch`.
@@ -51,6 +56,18 @@ TEST_CASE("An answer judged otherwise than recorded is counted and gives exit co
   CHECK(result.exit_code == 3);
   CHECK(absl::StrContains(result.output, "\"wrongly_accepted\": 1"));
   CHECK(absl::StrContains(result.output, "\"wrongly_rejected\": 1"));
+}
+
+TEST_CASE("Of 171 recorded answers of a coder model those 46 are accepted that an H200 accepted, and no others", "[cli]") {
+  const std::string file = SharedData("qwen_coder_native_samples.jsonl");
+  if (file.empty()) SKIP("no recorded answers: set HONE_SHARED to the folder that holds data/");
+  const RunResult result = EvalFile(file);
+  CHECK(result.exit_code == 0);
+  for (const char* figure : {"\"n\": 171", "\"both_ok\": 46", "\"both_rejected\": 125", "\"wrongly_accepted\": 0",
+                             "\"wrongly_rejected\": 0", "\"unjudged\": 0"}) {
+    INFO(figure);
+    CHECK(absl::StrContains(result.output, figure));
+  }
 }
 
 TEST_CASE("An unusable file gives exit code 2 and its line", "[cli]") {

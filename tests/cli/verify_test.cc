@@ -149,6 +149,17 @@ TEST_CASE("hone verify tells each failure apart, through a running server", "[cl
   CheckHas(verify(f.task, right), 0, {"measured earlier"});
 }
 
+TEST_CASE("The README's examples verify as it says, and so does a kernel on half-precision tensors", "[cli][verify]") {
+  Fixture f;
+  const std::unique_ptr<LocalServer> server = f.StartServer();
+  const auto verify = [&](const std::string& task, const std::string& candidate) {
+    return f.Verify({task, HONE_SOURCE_FOLDER + candidate, "--server", server->endpoint(), "--protocol", "quick"});
+  };
+  CheckHas(verify("tempered_softmax", "/examples/softmax.cu"), 0, {"OK  tempered_softmax on cpu"});
+  CheckHas(verify("tempered_softmax", "/examples/softmax_wrong.cu"), 3, {"RUNTIME", "past the end of `out`"});
+  CheckHas(verify("half_leaky_scale", "/tests/verifier/build/kernels/half_leaky_scale.cu"), 0, {"OK  half_leaky_scale on cpu"});
+}
+
 TEST_CASE("hone verify says so when nobody answers", "[cli][verify]") {
   Fixture f;
   CheckHas(f.Verify({f.task, f.Write("a.cu", Kernel("v")), "--server", "unix:" + f.folder.path() + "/nobody"}), 1,

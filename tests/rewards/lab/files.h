@@ -84,15 +84,4 @@ inline void WriteText(const std::string& path, const std::string& text) {
   HONE_CHECK(WriteFileAtomically(path, text).ok());
 }
 
-/// A file of the data that lies beside the checkout; empty where there is none.
-inline std::string SharedFile(const std::string& name) {
-  const char* given = std::getenv("HONE_SHARED");
-  const std::vector<std::string> roots = {given ? given : "", HONE_SOURCE_FOLDER "/../shared",
-                                          HONE_SOURCE_FOLDER "/../../shared"};
-  for (const std::string& root : roots) {
-    if (!root.empty() && std::filesystem::exists(root + "/data/" + name)) return root + "/data/" + name;
-  }
-  return "";
-}
-
 }  // namespace hone::rewards

@@ -6,6 +6,7 @@
 
 #include "rewards/lab/journal_lines.h"
 #include "tests/rewards/lab/files.h"
+#include "tests/support/shared_data.h"
 
 namespace hone::rewards {
 namespace {
@@ -229,7 +230,7 @@ TEST_CASE("KernelGYM results become groups, with coverage; decoys are cheats and
 }
 
 TEST_CASE("CUDA-L1's published candidates load, those without a candidate left out and counted", "[lab]") {
-  const std::string path = SharedFile("cuda_l1_h100.jsonl");
+  const std::string path = SharedData("cuda_l1_h100.jsonl");
   if (path.empty()) SKIP("the published candidates are not beside this checkout");
   const Read read = ReadAll(path);
   REQUIRE(read.status.ok());

@@ -8,15 +8,15 @@
 #include "base/file.h"
 #include "base/task_file.h"
 #include "base/task_suite.h"
+#include "tests/support/shared_data.h"
 #include "verifier/audit/audit.h"
 
 namespace hone::verifier {
 
 TEST_CASE("The audit of KernelBench gives every task an outcome and finds the answers known to pass without work",
           "[verifier][audit][nightly]") {
-  const char* shared = std::getenv("HONE_SHARED");
-  const std::string path = std::string(shared != nullptr ? shared : HONE_SOURCE_FOLDER "/../shared") + "/data/kernelbench.jsonl";
-  if (!FileExists(path)) SKIP("needs " << path);
+  const std::string path = SharedData("kernelbench.jsonl");
+  if (path.empty()) SKIP("needs KernelBench's tasks: set HONE_SHARED to the folder that holds data/");
   AuditOptions options;
   const char* python = std::getenv("HONE_PYTHON");
   options.python = python != nullptr && *python != '\0' ? python : "python3";

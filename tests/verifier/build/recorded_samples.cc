@@ -14,18 +14,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
+#include "tests/support/shared_data.h"
 
 namespace hone::test {
 namespace {
-
-std::string DataFile(const std::string& name) {
-  const char* shared = std::getenv("HONE_SHARED");
-  for (const std::string& folder : {std::string(shared != nullptr ? shared : ""), std::string(HONE_SOURCE_DIR "/../shared"),
-                                    std::string(HONE_SOURCE_DIR "/../../shared")}) {
-    if (FileExists(folder + "/data/" + name)) return folder + "/data/" + name;
-  }
-  return "";
-}
 
 struct Parameter {
   std::string type;  // without spaces: "constfloat*"
@@ -69,7 +61,7 @@ int64_t Elements(const std::string& task, const std::string& tensor, const Sizes
 
 std::vector<RecordedSample> ReadRecordedSamples() {
   std::vector<RecordedSample> samples;
-  const std::string path = DataFile("qwen_coder_native_samples.jsonl");
+  const std::string path = SharedData("qwen_coder_native_samples.jsonl");
   const auto text = ReadFile(path);
   if (!text.ok()) return samples;
   int number = 0;

@@ -23,7 +23,7 @@ BuildResult Artefacts::Hostile(const std::string& body, const std::string& globa
   const std::string source = absl::StrCat(
       "#include <cerrno>\n#include <csignal>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <fcntl.h>\n"
       "#include <sys/mman.h>\n#include <sys/socket.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n",
-      "#include \"", HONE_SOURCE_DIR, "/verifier/runner/abi.h\"\n", globals,
+      "#include \"", HONE_SOURCE_FOLDER, "/verifier/runner/abi.h\"\n", globals,
       "\nextern \"C\" int hone_call(const HoneCall* call) {\n", body, "\n}\n");
   HONE_CHECK(WriteFileAtomically(stem + ".cc", source).ok());
   SpawnOptions spawn;

@@ -1,5 +1,6 @@
 // What the reference worker derives from modules, and what it says about bad ones.
 
+#include "tests/support/shared_data.h"
 #include "verifier/lane/reference_worker.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -204,10 +205,8 @@ TEST_CASE("A variant of a constant that the module does not have is the task's f
 }
 
 TEST_CASE("Every size of KernelBench's single and fused operators is named or constant", "[verifier][lane]") {
-  const char* shared = std::getenv("HONE_SHARED");
-  const std::string path =
-      std::string(shared != nullptr ? shared : HONE_SOURCE_DIR "/../shared") + "/data/kernelbench.jsonl";
-  if (!FileExists(path)) SKIP("no KernelBench tasks: set HONE_SHARED to the folder that holds data/");
+  const std::string path = SharedData("kernelbench.jsonl");
+  if (path.empty()) SKIP("needs KernelBench's tasks: set HONE_SHARED to the folder that holds data/");
   const std::vector<Task> tasks = LoadTasks(path).value();
   int described = 0;
   for (const Task& task : tasks) {
