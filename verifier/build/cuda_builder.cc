@@ -57,8 +57,8 @@ class CudaBuilder final : public Builder {
       return absl::FailedPreconditionError(
           "the CUDA backend compiles with nvcc, which is not found: set CUDA_HOME to a CUDA toolkit");
     }
-    if (options.sandbox == "bubblewrap") HONE_RETURN_IF_ERROR(SandboxAvailable());
-    builder->sandboxed_ = options.sandbox != "none" && (options.sandbox == "bubblewrap" || SandboxAvailable().ok());
+    HONE_ASSIGN_OR_RETURN(const std::string sandbox, ChooseSandbox(options.sandbox));
+    builder->sandboxed_ = sandbox == "bubblewrap";
     SpawnOptions spawn;
     spawn.argv = {builder->nvcc_, "--version"};
     HONE_ASSIGN_OR_RETURN(const RunResult version, Run(spawn, absl::Seconds(30)));

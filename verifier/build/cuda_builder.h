@@ -15,7 +15,7 @@ namespace hone::verifier {
 struct CudaBuilderOptions {
   std::string architecture = "sm_90";  // of the lanes' device
   std::string toolkit;                 // its folder; empty: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
-  std::string sandbox = "auto";        // "auto", "bubblewrap", "none"
+  std::string sandbox;                 // as ChooseSandbox takes it
   bool rescue_flags = true;            // `-include cfloat --expt-relaxed-constexpr`, which spare whole families of answers
 };
 

@@ -74,7 +74,7 @@ absl::Status Resolve(ServerConfig& config) {
   if (config.python.empty()) config.python = Environment("HONE_PYTHON");
   if (config.python.empty()) config.python = HONE_BUILD_PYTHON;
   if (config.python.empty()) config.python = "python3";
-  if (config.devices.front() == kNoopDevice) return absl::OkStatus();
+  if (config.devices.front() == kNoopDevice || config.role == "front") return absl::OkStatus();  // runs no candidates
   HONE_ASSIGN_OR_RETURN(config.sandbox, ChooseSandbox(config.sandbox));
   return absl::OkStatus();
 }
