@@ -25,6 +25,7 @@ using Action = std::function<int()>;
 void AddConvert(CLI::App& app, Action& action);
 void AddDoctor(CLI::App& app, Action& action);
 void AddEval(CLI::App& app, Action& action);
+void AddKernelBench(CLI::App& eval, Action& action);  // below `eval`
 void AddLab(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch
 void AddTasks(CLI::App& app, Action& action);

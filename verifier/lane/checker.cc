@@ -88,7 +88,7 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(run.regions, job.signature, first.pool->plan(), first.size_values, std::vector<uint64_t>(tensors, 0));
   HONE_RETURN_IF_ERROR(MapStage(*run.runner, stage_, 0));
-  const bool times_too = device_->table().clock_is_wall && !run.IsPython() && job.build.checked_artefact == job.build.artefact;
+  const bool times_too = device_->table().clock_is_wall && job.build.checked_artefact == job.build.artefact;
   if (times_too) {
     HONE_ASSIGN_OR_RETURN(run.result.opened.overhead_ns, MeasureOverhead(*device_, *run.runner));
   }

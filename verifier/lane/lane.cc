@@ -3,7 +3,6 @@
 #include <atomic>
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
@@ -88,8 +87,9 @@ class DeviceLane : public Lane {
   absl::Status StartRunners(RunnerHostOptions host, Runners& runners) {
     HONE_ASSIGN_OR_RETURN(std::unique_ptr<RunnerHost> started, RunnerHost::Create(std::move(host)));
     runners.checker = std::make_unique<Checker>(device_.get(), started.get(), &seeds_);
-    runners.timer = std::make_unique<Timer>(device_.get(), started.get(), &seeds_, worker_.get(), cache_.get(),
-                                            options_.cpu_core);
+    runners.timer = std::make_unique<Timer>(device_.get(), started.get(),
+                                            native_.host != nullptr ? native_.host.get() : started.get(), &seeds_,
+                                            worker_.get(), cache_.get(), options_.cpu_core);
     started->Prepare(RunnersAhead());
     absl::MutexLock lock(&python_mutex_);
     runners.host = std::move(started);
@@ -106,11 +106,26 @@ class DeviceLane : public Lane {
     host.interpreter = python.executable;
     host.folders = python.folders;
     // One thread; memory that is reused in place of being returned after each call, as in the reference worker.
-    host.environment = {"OMP_NUM_THREADS=1",      "MKL_NUM_THREADS=1",
-                        "OPENBLAS_NUM_THREADS=1", "MALLOC_MMAP_THRESHOLD_=33554432",
-                        "HOME=/tmp",              "MALLOC_TRIM_THRESHOLD_=1073741824",
-                        "LANG=C.UTF-8",           "MALLOC_TOP_PAD_=16777216",
-                        "TRITON_INTERPRET=1",     absl::StrCat("PYTHONPATH=", python.torch_folder, "/..")};
+    host.environment = {"OMP_NUM_THREADS=1",
+                        "MKL_NUM_THREADS=1",
+                        "OPENBLAS_NUM_THREADS=1",
+                        "MALLOC_MMAP_THRESHOLD_=33554432",
+                        "MALLOC_TRIM_THRESHOLD_=1073741824",
+                        "MALLOC_TOP_PAD_=16777216",
+                        "HOME=/tmp",
+                        "LANG=C.UTF-8",
+                        "PATH=/usr/bin:/bin"};
+    if (OnGpu()) {
+      host.folders.push_back("/usr");  // Triton compiles a launcher for each kernel
+      host.gpu_backend = device_->table().backend;
+      host.gpu_driver = device_->properties().driver_library;
+      host.devices = device_->properties().nodes;
+      host.memory_limit_bytes = 0;
+      const std::vector<std::string> found = DeviceEnvironment(*device_);
+      host.environment.insert(host.environment.end(), found.begin(), found.end());
+    } else {
+      host.environment.push_back("TRITON_INTERPRET=1");
+    }
     host.start_timeout = absl::Seconds(120);
     host.sandbox = options_.sandbox;
     host.cpu_core = options_.cpu_core;
@@ -179,7 +194,8 @@ class DeviceLane : public Lane {
       if (outcome.finding->rule) verdict.rules.push_back(*std::move(outcome.finding->rule));
     } else {
       verdict.timings = std::move(outcome.timings);
-      if (!job.task.legality.allow_library_kernels) verdict.coverage = 1;  // native: by construction
+      const bool native = job.build.format == Format::kNative;
+      if (native && !job.task.legality.allow_library_kernels) verdict.coverage = 1;  // by construction
     }
     if (verdict.status == VerdictStatus::kOk || verdict.status == VerdictStatus::kIncorrect) {
       verdict.correct_rate = outcome.calls > 0 ? static_cast<double>(outcome.right) / outcome.calls : 0;

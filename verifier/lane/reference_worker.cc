@@ -275,11 +275,11 @@ absl::Status ReferenceWorker::Fill(const Task& task, const CallPlan& plan, const
   return WithReply(task, Call(Dump(request), fill.memory_fd), [](const Json&) { return absl::OkStatus(); });
 }
 
-absl::StatusOr<EagerTime> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls) {
+absl::StatusOr<EagerTime> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls, bool copies) {
   std::vector<int> warm_sets(static_cast<size_t>(warm)), sets(static_cast<size_t>(calls));
   std::iota(warm_sets.begin(), warm_sets.end(), 0);
   std::iota(sets.begin(), sets.end(), warm);
-  const Json request = {{"op", "time"}, {"pool", pool}, {"warm", warm_sets}, {"sets", sets}};
+  const Json request = {{"op", "time"}, {"pool", pool}, {"warm", warm_sets}, {"sets", sets}, {"copies", copies}};
   return WithReply(Task{}, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<EagerTime> {
     return EagerTime{Median(reply.at("call_ns").get<std::vector<double>>()),
                      Median(reply.at("copy_ns").get<std::vector<double>>())};

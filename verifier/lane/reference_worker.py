@@ -7,7 +7,7 @@ and the JSON; descriptors travel with the frame's header. One request, one reply
   {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars", "recipe"}
   {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "first_set", "set_bytes", "offsets", "bytes",
    "seeds", "parameter_seeds", "memory_bytes"}  with the pool's memory as descriptor   -> {}
-  {"op": "time", "pool", "warm", "sets"}                                -> {"call_ns", "copy_ns": [of each set]}
+  {"op": "time", "pool", "warm", "sets", "copies"}                             -> {"call_ns", "copy_ns": [of each set]}
   {"op": "release", "pool"}                                             -> {}
 
 A reply has "ok": true, or false with "message" and "line" (of the module, 0: unknown) when the task itself is at fault.
@@ -588,7 +588,7 @@ class Pool:
         """What the runner of a Python candidate does with what `forward` returns."""
         outputs = [outputs] if isinstance(outputs, torch.Tensor) else flatten(outputs)
         while len(self.copies) <= position:
-            self.copies.append([torch.zeros(output.shape, dtype=output.dtype) for output in outputs])
+            self.copies.append([torch.zeros(output.shape, dtype=output.dtype, device=output.device) for output in outputs])
         for copy, output in zip(self.copies[position], outputs):
             copy.copy_(output)
 
@@ -666,7 +666,8 @@ class Worker:
         if pool.reference.mutates:
             calls = [(model, clones(args)) for model, args in calls]
         if DEVICE.type == "cuda":
-            return self.time_on_device(calls[: len(request["warm"])], calls[len(request["warm"]) :])
+            warm = len(request["warm"])
+            return self.time_on_device(pool, calls[:warm], calls[warm:], request["copies"])
         clock, stamps = time.thread_time_ns, []
         try:
             for model, args in calls:
@@ -684,22 +685,32 @@ class Worker:
             "copy_ns": [end - middle - reading for _, middle, end in stamps],
         }
 
-    def time_on_device(self, warm, calls):
-        """From an idle device with this process's context on it to the end of the last call."""
+    def time_on_device(self, pool, warm, calls, copies):
+        """From an idle device with this process's context on it to the end of the last call. What a copy of the outputs costs
+        is what it adds to the calls when each is followed by one."""
         torch.backends.cudnn.allow_tf32 = True  # as PyTorch runs it when nobody asks
         try:
             for model, args in warm:
                 model(*args)
-            self.nothing.zero_()
-            torch.cuda.synchronize()
-            start = time.perf_counter_ns()
-            for model, args in calls:
-                model(*args)
-            torch.cuda.synchronize()
-            end = time.perf_counter_ns()
+            plain = self.stretch(pool, calls, False)
+            if copies and not pool.copies:
+                self.stretch(pool, calls[:1], True)  # makes the memory
+            copied = self.stretch(pool, calls, True) if copies else plain
         except Exception as error:
             raise blame("Model.forward", error) from None
-        return {"call_ns": [(end - start) / len(calls)], "copy_ns": [0]}
+        return {"call_ns": [plain / len(calls)], "copy_ns": [max(copied - plain, 0) / len(calls)]}
+
+    def stretch(self, pool, calls, copies):
+        """Nanoseconds of the calls, one after the other."""
+        self.nothing.zero_()
+        torch.cuda.synchronize()
+        start = time.perf_counter_ns()
+        for model, args in calls:
+            outputs = model(*args)
+            if copies:
+                pool.copy_out(0, outputs)
+        torch.cuda.synchronize()
+        return time.perf_counter_ns() - start
 
     def release(self, request):
         self.pools.pop(request["pool"], None)

@@ -184,7 +184,7 @@ absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party
     HONE_RETURN_IF_ERROR(MapStage(*party.runner, stage_, party.outputs));
     return std::optional<Finding>();
   }
-  HONE_ASSIGN_OR_RETURN(party.runner, host_->Start());
+  HONE_ASSIGN_OR_RETURN(party.runner, (party.kind == Party::Kind::kScalar ? native_ : host_)->Start());
   if (session.core != nullptr) session.core->Bind(party.runner->pid());
   HONE_RETURN_IF_ERROR(MapStage(*party.runner, stage_, party.outputs));
   HONE_ASSIGN_OR_RETURN(party.overhead_ns, MeasureOverhead(*device_, *party.runner));
@@ -252,7 +252,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   });
   if (party.runner == nullptr) {
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
-    HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, party.calls));
+    HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, party.calls, session.IsPython(session.candidate())));
     party.round_ns = time.call_ns * party.calls;
     session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();

@@ -40,11 +40,13 @@ struct TimeResult {
 
 class Timer {
  public:
-  /// All outlive the timer. `cpu_core`: where everything that is timed runs, -1: wherever the judge is.
-  Timer(const Device* device, RunnerHost* host, SecretSeeds* seeds, ReferenceWorker* worker, TaskSetsCache* cache,
-        int cpu_core)
+  /// All outlive the timer. `host` runs candidates, `native` scalar baselines. `cpu_core`: where everything that is timed
+  /// runs, -1: wherever the judge is.
+  Timer(const Device* device, RunnerHost* host, RunnerHost* native, SecretSeeds* seeds, ReferenceWorker* worker,
+        TaskSetsCache* cache, int cpu_core)
       : device_(device),
         host_(host),
+        native_(native),
         seeds_(seeds),
         worker_(worker),
         cache_(cache),
@@ -75,6 +77,7 @@ class Timer {
 
   const Device* device_;
   RunnerHost* host_;
+  RunnerHost* native_;
   SecretSeeds* seeds_;
   ReferenceWorker* worker_;
   TaskSetsCache* cache_;

@@ -18,11 +18,15 @@ folder = os.path.dirname(torch.origin) if torch and torch.origin else ""
 version = {}
 if folder:
     exec(open(os.path.join(folder, "version.py")).read(), version)
-folders = [sys.prefix, sys.base_prefix, paths["stdlib"], paths["platstdlib"]]
+folders = [sys.executable, sys.prefix, sys.base_prefix, paths["stdlib"], paths["platstdlib"]]
+hop = sys.executable  # of a virtual environment: links to the interpreter that it stands for
+while os.path.islink(hop):
+    hop = os.path.normpath(os.path.join(os.path.dirname(hop), os.readlink(hop)))
+    folders.append(hop)
 folders += [path for path in sys.path if os.path.isdir(path)] + ([os.path.dirname(folder)] if folder else [])
 includes = {paths["include"], paths["platinclude"], sysconfig.get_config_var("INCLUDEPY")}
 print(json.dumps({
-    "executable": os.path.realpath(sys.executable), "version": ".".join(map(str, sys.version_info[:3])),
+    "executable": sys.executable, "version": ".".join(map(str, sys.version_info[:3])),
     "folders": sorted({os.path.realpath(f) for f in folders} | {os.path.abspath(f) for f in folders}),
     "includes": sorted(i for i in includes if i and os.path.exists(os.path.join(i, "Python.h"))),
     "suffix": sysconfig.get_config_var("EXT_SUFFIX"), "torch": folder, "torch_version": version.get("__version__") or "",

@@ -11,9 +11,9 @@
 namespace hone::verifier {
 
 struct PythonEnvironment {
-  std::string executable;             // absolute, links resolved
+  std::string executable;             // absolute; of a virtual environment, its own
   std::string version;                // "3.11.7"
-  std::vector<std::string> folders;   // all that imports may read, the interpreter's own among them
+  std::vector<std::string> folders;   // all that it reads: libraries, and the files behind a link to the interpreter
   std::vector<std::string> includes;  // of Python.h; empty where the headers are not installed
   std::string extension_suffix;       // ".cpython-311-x86_64-linux-gnu.so"
   std::string torch_folder;           // ".../site-packages/torch"

@@ -33,10 +33,10 @@ absl::StatusOr<std::array<UniqueFd, 2>> SocketPair() {
 }
 
 /// The filter that runners of an interpreter install, as a file at its begin.
-absl::StatusOr<UniqueFd> InterpreterFilter() {
+absl::StatusOr<UniqueFd> InterpreterFilter(FilterFor purpose) {
   std::vector<sock_filter> program;
   std::string error;
-  if (!AssembleInterpreterFilter(&program, &error)) return absl::InternalError(error);
+  if (!AssembleInterpreterFilter(purpose, &program, &error)) return absl::InternalError(error);
   UniqueFd file(memfd_create("filter", MFD_CLOEXEC));
   const auto bytes = static_cast<ssize_t>(program.size() * sizeof(sock_filter));
   if (!file || write(file.get(), program.data(), static_cast<size_t>(bytes)) != bytes ||
@@ -283,7 +283,7 @@ absl::Status RunnerHost::StartZygote() {
   spawn.environment = options_.environment;
   UniqueFd filter;
   if (!options_.interpreter.empty()) {
-    HONE_ASSIGN_OR_RETURN(filter, InterpreterFilter());
+    HONE_ASSIGN_OR_RETURN(filter, InterpreterFilter(options_.gpu_backend.empty() ? FilterFor::kHost : FilterFor::kGpu));
     spawn.argv = {options_.interpreter, "-I", options_.program, "3", "--filter", "4"};
     spawn.pass_fds.emplace_back(filter.get(), 4);
   }
@@ -307,7 +307,6 @@ absl::Status RunnerHost::StartZygote() {
     if (options_.interpreter.empty()) {
       box.read_only.push_back(options_.program);
     } else {
-      box.read_only.push_back(options_.interpreter);
       box.read_only.push_back(options_.program.substr(0, options_.program.rfind('/')));
     }
     spawn.argv = InSandbox(box, spawn.argv);

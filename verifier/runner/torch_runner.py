@@ -4,8 +4,9 @@ Started once by the judge, inside the sandbox, as a fork server with torch impor
 for each candidate. A runner executes the module, makes the calls it is told to, and is killed. Everything here shares its
 process with untrusted code once a candidate is loaded, and nothing that it says is believed.
 
-usage: torch_runner.py CONTROL_FD --device cpu|cuda:N [--core N] [--filter FD]
+usage: torch_runner.py CONTROL_FD [--core N] [--filter FD] [--gpu BACKEND DRIVER.so]
   CONTROL_FD  the inherited socket to the judge
+  --gpu       runners open the one visible device, each for itself and before its hello; without it they run on the CPU
   --filter    a memory file with the system-call filter that runners install before a candidate is loaded
 
 What a candidate gets
@@ -38,8 +39,11 @@ import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 warnings.simplefilter("ignore")
+os.environ.setdefault("USER", "hone")  # torch names folders after it, and the sandbox has no list of users
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor")
 
 import torch  # noqa: E402
+import torch._dynamo  # noqa: E402  part of every dispatch mode, and more than a filtered process may import
 import torch.nn.functional  # noqa: E402
 import torch.utils.cpp_extension  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -237,8 +241,79 @@ class CpuDevice:
     def synchronize(self):
         pass
 
-    def clock_ns(self):
-        return time.process_time_ns()
+    def begin(self):
+        self.began = time.process_time_ns()
+
+    def end(self):
+        return time.process_time_ns() - self.began
+
+
+class CudaDevice:
+    name = "cuda"
+    READ, READ_WRITE, FILE_DESCRIPTOR = 1, 3, 1
+
+    def __init__(self, driver):
+        self.driver = ctypes.CDLL(driver)
+        self.moved = []  # (address that the table says, bytes, where it lies here)
+
+    def start(self):
+        torch.cuda.init()
+        self.nothing = torch.zeros(1, device="cuda")
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self.begin()
+        self.end()
+
+    def check(self, what, code):
+        if code != 0:
+            raise RuntimeError(f"{what}: driver error {code}")
+
+    def map_regions(self, regions, inputs_fd, outputs_fd):
+        self.moved = []
+        for region in regions:
+            handle, address = u64(), u64()
+            size, zero = ctypes.c_size_t(region.bytes), ctypes.c_size_t(0)
+            fd = outputs_fd if region.writable else inputs_fd
+            driver = self.driver
+            self.check("import", driver.cuMemImportFromShareableHandle(ctypes.byref(handle), ctypes.c_void_p(fd),
+                                                                       self.FILE_DESCRIPTOR))
+            wanted = u64(region.address)
+            self.check("reserve", driver.cuMemAddressReserve(ctypes.byref(address), size, zero, wanted, u64(0)))
+            self.check("map", driver.cuMemMap(address, size, zero, handle, u64(0)))
+            self.check("release", driver.cuMemRelease(handle))  # the mapping keeps the memory
+            access = (ctypes.c_int * 3)(1, torch.cuda.current_device(), self.READ_WRITE if region.writable else self.READ)
+            self.check("access", driver.cuMemSetAccess(address, size, access, ctypes.c_size_t(1)))
+            self.moved.append((region.address, region.bytes, address.value))
+
+    def here(self, address):
+        for wanted, size, got in self.moved:
+            if wanted <= address < wanted + size:
+                return address - wanted + got
+        raise RuntimeError("an address outside of all regions")
+
+    def tensor(self, address, dtype, shape):
+        count = 1
+        for extent in shape:
+            count *= extent
+        if count == 0:
+            return torch.empty(shape, dtype=dtype, device="cuda")
+        view = types.SimpleNamespace()
+        view.__cuda_array_interface__ = {"shape": (count * dtype.itemsize,), "typestr": "|u1", "version": 3,
+                                         "data": (self.here(address), False)}
+        return torch.as_tensor(view, device="cuda").view(dtype).view(shape)
+
+    def synchronize(self):
+        torch.cuda.synchronize()
+
+    def begin(self):
+        """Brings the context onto the device and begins to measure."""
+        self.nothing.zero_()
+        torch.cuda.synchronize()
+        self.events[0].record()
+
+    def end(self):
+        self.events[1].record()
+        torch.cuda.synchronize()
+        return int(self.events[0].elapsed_time(self.events[1]) * 1e6)
 
 
 # ---- One runner. ----
@@ -274,6 +349,11 @@ class Runner:
         self.calls = []  # (arguments, outputs) of each call that was laid out
 
     def loop(self):
+        try:
+            self.device.start()
+        except Exception as error:
+            self.send(Answer(magic=MAGIC, kind=K_HELLO, system_call=-1, code=RAISED, text=shorten(str(error))))
+            return
         self.send(Answer(magic=MAGIC, kind=K_HELLO, system_call=-1))
         while True:
             data, ancillary, _, _ = self.connection.recvmsg(ctypes.sizeof(Command), socket.CMSG_SPACE(8 * 4))
@@ -310,7 +390,6 @@ class Runner:
 
     def map(self, command, fds):
         table_fd, inputs_fd, outputs_fd = fds
-        self.device.start()
         self.table = map_memory(table_fd, command.table_bytes, 0, 1)
         header = TableHeader.from_address(self.table)
         self.device.map_regions((TableRegion * header.region_count).from_address(self.table + header.regions), inputs_fd,
@@ -478,9 +557,9 @@ class Runner:
             self.fail(answer, error, "forward")
 
     def run_timed(self, first, count, answer):
-        model, synchronize = self.model, self.device.synchronize
+        model = self.model
         calls = self.calls[first : first + count]
-        start = self.device.clock_ns()
+        self.device.begin()
         for arguments, outputs in calls:
             result = model(*arguments)
             if isinstance(result, torch.Tensor) and len(outputs) == 1:
@@ -488,12 +567,11 @@ class Runner:
                 continue
             for output, value in zip(outputs, flatten(result)):
                 output.copy_(value)
-        synchronize()
-        answer.process_ns = self.device.clock_ns() - start
+        answer.process_ns = self.device.end()
 
     def run_checked(self, command, answer):
         (arguments, outputs), = self.lay_out(command.first_call, 1)
-        start = self.device.clock_ns()
+        self.device.begin()
         names = {extension.__name__ for extension in self.handed_out.values()} | {
             name for name, _ in self.extensions.values()}
         with Watch() as watch, CustomCalls(names) as custom:
@@ -502,8 +580,7 @@ class Runner:
         self.check_form(results, outputs)
         for output, value in zip(outputs, results):
             output.copy_(value)
-        self.device.synchronize()
-        answer.process_ns = self.device.clock_ns() - start
+        answer.process_ns = self.device.end()
         answer.custom_calls = custom.count + watch.custom
         answer.library_calls = sum(watch.library.values())
         answer.text = shorten(", ".join(f"{name} x{count}" if count > 1 else name for name, count in watch.library.items()))
@@ -588,18 +665,13 @@ def become_runner(fds, request, options, filter_bytes):
     os.closerange(4, 1024)
     for kind, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, 1024)):
         resource.setrlimit(kind, (value, value))
-    if request.data_limit_bytes and options.device == "cpu":
+    if request.data_limit_bytes:
         resource.setrlimit(resource.RLIMIT_DATA, (request.data_limit_bytes, request.data_limit_bytes))
     if request.cpu_limit_s:
         resource.setrlimit(resource.RLIMIT_CPU, (request.cpu_limit_s, request.cpu_limit_s))
     # SEQPACKET: found out from the descriptor itself.
-    Runner(socket.socket(fileno=3), make_device(options.device), filter_bytes).loop()
-
-
-def make_device(name):
-    if name == "cpu":
-        return CpuDevice()
-    raise ValueError(f"no device {name}")
+    device = CudaDevice(options.gpu[1]) if options.gpu else CpuDevice()
+    Runner(socket.socket(fileno=3), device, filter_bytes).loop()
 
 
 class Zygote:
@@ -661,10 +733,18 @@ class Zygote:
         self.control.send(bytes(ended))
 
 
+def warm_up():
+    """Brings in what torch loads when it is first used, before the first fork."""
+    with Watch(), CustomCalls(set()):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+        model(torch.zeros(1, 2)).softmax(1).copy_(torch.zeros(1, 2))
+    model.load_state_dict(model.state_dict())
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("control", type=int)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--gpu", nargs=2)
     parser.add_argument("--core", type=int, default=-1)
     parser.add_argument("--filter", type=int, default=-1)
     options = parser.parse_args()
@@ -681,6 +761,7 @@ def main():
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     torch.set_grad_enabled(False)
+    warm_up()
     gc.collect()
     gc.freeze()
     gc.disable()

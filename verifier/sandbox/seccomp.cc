@@ -179,8 +179,19 @@ constexpr int kWritingToolCalls[] = {
     SCMP_SYS(openat), SCMP_SYS(chmod),     SCMP_SYS(fchmod),   SCMP_SYS(rename),
 };
 
-/// What tools and interpreters have in common. `talks`: over sockets that are there.
-bool AssembleQuietFilter(bool may_write, bool talks, std::vector<sock_filter>* program, std::string* error) {
+enum class QuietUse { kTool, kWritingTool, kInterpreter, kGpuInterpreter };
+
+/// Threads, never processes. The newer call hides its flags in memory: without it the C library falls back to this one.
+void AllowThreads(Rules& rules) {
+  rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(clone), {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  rules.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
+}
+
+constexpr uint64_t kCreating = O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
+
+/// What tools and interpreters have in common: what is not allowed fails with EPERM.
+bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::string* error) {
+  const bool talks = use == QuietUse::kInterpreter || use == QuietUse::kGpuInterpreter;
   Context context(seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release);
   if (context == nullptr) {
     *error = "libseccomp cannot start a filter";
@@ -194,8 +205,13 @@ bool AssembleQuietFilter(bool may_write, bool talks, std::vector<sock_filter>* p
   }
   rules.AddAll(SCMP_ACT_ALLOW, kToolCalls);
   if (talks) rules.AddAll(SCMP_ACT_ALLOW, kInterpreterCalls);
-  if (may_write) {
+  if (use == QuietUse::kWritingTool) {
     rules.AddAll(SCMP_ACT_ALLOW, kWritingToolCalls);
+  } else if (use == QuietUse::kGpuInterpreter) {
+    for (const int call : kGpuCalls) rules.Add(SCMP_ACT_ALLOW, call);
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kCreating, 0)});
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kCreating, 0)});
+    AllowThreads(rules);
   } else {
     constexpr uint64_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
@@ -211,11 +227,11 @@ bool AssembleQuietFilter(bool may_write, bool talks, std::vector<sock_filter>* p
 }  // namespace
 
 bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error) {
-  return AssembleQuietFilter(may_write, false, program, error);
+  return AssembleQuietFilter(may_write ? QuietUse::kWritingTool : QuietUse::kTool, program, error);
 }
 
-bool AssembleInterpreterFilter(std::vector<sock_filter>* program, std::string* error) {
-  return AssembleQuietFilter(false, true, program, error);
+bool AssembleInterpreterFilter(FilterFor purpose, std::vector<sock_filter>* program, std::string* error) {
+  return AssembleQuietFilter(purpose == FilterFor::kGpu ? QuietUse::kGpuInterpreter : QuietUse::kInterpreter, program, error);
 }
 
 bool AssembleFilters(FilterFor purpose, SystemCallFilters* filters, std::string* error) {

@@ -31,9 +31,9 @@ bool AssembleFilters(FilterFor purpose, SystemCallFilters* filters, std::string*
 /// with EPERM, so that a tool reports it.
 bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error);
 
-/// For an interpreter that runs a candidate on the CPU: as a tool that reads files, and it may talk over the sockets that
-/// it holds and ask its descriptors what they are.
-bool AssembleInterpreterFilter(std::vector<sock_filter>* program, std::string* error);
+/// For an interpreter that runs a candidate: as a tool that reads files, and it may talk over the sockets that it holds and
+/// ask its descriptors what they are; on a GPU also what its driver needs.
+bool AssembleInterpreterFilter(FilterFor purpose, std::vector<sock_filter>* program, std::string* error);
 
 /// Applies a filter to this process for good; needs PR_SET_NO_NEW_PRIVS. 0 or errno. Async-signal-safe.
 int InstallFilter(const std::vector<sock_filter>& filter);

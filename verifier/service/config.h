@@ -32,6 +32,9 @@ struct ServerConfig {
   std::string python;
   std::string sandbox;
   bool rescue_flags = true;
+  int build_niceness = 19;
+  std::string extension_python;
+  std::string extension_headers;
   int64_t queue_limit_mb = 1024;
   int64_t cache_limit_mb = 256;
   int64_t artefact_limit_mb = 4096;
@@ -62,6 +65,9 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
           "what candidates run in; none is said in every verdict; empty: $HONE_SANDBOX, else bubblewrap");
   f.Value("rescue_flags", c.rescue_flags, "compile as with -include cfloat --expt-relaxed-constexpr, which spare whole families of answers");
+  f.Value("build_niceness", c.build_niceness, Range(0, 19), "of the compilers of extensions, so that they do not disturb what is timed");
+  f.Value("extension_python", c.extension_python, "version of another machine's Python to build extensions for, as 3.12; empty: this one's");
+  f.Value("extension_headers", c.extension_headers, "folder of that version's Python.h; empty: this one's");
   f.Value("queue_limit_mb", c.queue_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of jobs waiting, then RESOURCE_EXHAUSTED");
   f.Value("cache_limit_mb", c.cache_limit_mb, Range<int64_t>(1, 1 << 20), "megabytes of verdicts kept");
   f.Value("artefact_limit_mb", c.artefact_limit_mb, Range<int64_t>(1, 1 << 24), "megabytes of built candidates kept");

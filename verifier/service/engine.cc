@@ -201,7 +201,7 @@ struct Engine::State {
   void LaneLoop(LaneSlot& slot);
   bool EnsureLane(LaneSlot& slot, absl::Duration& backoff);
   void BuildOne(const LeasedJob& job);
-  absl::StatusOr<BuildResult> BuildSource(const VerifyRequest& request, const std::string& source,
+  absl::StatusOr<BuildResult> BuildSource(const VerifyRequest& request, Format format, const std::string& source,
                                           const Signature& signature);
   /// False: the lane is spent.
   bool LaneOne(LaneSlot& slot, Lane& lane, const LeasedJob& job);
@@ -648,9 +648,9 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   if (!state->signature) return Report(job, queue.Advance(job, DescribeKind(DeviceOf(job)), EncodeJobState(*state)));
 
   const absl::Time begin = absl::Now();
-  absl::StatusOr<BuildResult> built = BuildSource(request, request.candidate.source, *state->signature);
+  absl::StatusOr<BuildResult> built = BuildSource(request, request.candidate.format, request.candidate.source, *state->signature);
   if (built.ok() && built->status == VerdictStatus::kOk && WantsScalar(request)) {
-    absl::StatusOr<BuildResult> scalar = BuildSource(request, request.task.scalar_baseline, *state->signature);
+    absl::StatusOr<BuildResult> scalar = BuildSource(request, Format::kNative, request.task.scalar_baseline, *state->signature);
     if (scalar.ok() && scalar->status != VerdictStatus::kOk) {
       scalar = absl::InvalidArgumentError(absl::StrCat("task ", request.task.id, ": its scalar baseline does not build: ",
                                                        Name(scalar->status), ": ", scalar->message));
@@ -671,12 +671,14 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   Report(job, queue.Advance(job, LaneKind(DeviceOf(job)), EncodeJobState(*state)));
 }
 
-absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& request, const std::string& source,
-                                                       const Signature& signature) {
+absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& request, Format format,
+                                                       const std::string& source, const Signature& signature) {
   BuildRequest build;
   build.candidate = request.candidate;
+  build.candidate.format = format;
   build.candidate.source = source;
   build.signature = signature;
+  build.legality = request.task.legality;
   build.timeout = absl::Milliseconds(request.protocol.build_timeout_ms);
   return builder.Build(build);
 }

@@ -25,6 +25,7 @@
 #include "verifier/build/builder_set.h"
 #include "verifier/build/cpu_builder.h"
 #include "verifier/build/cuda_builder.h"
+#include "verifier/build/torch_builder.h"
 #include "verifier/cache/artefact_store.h"
 #include "verifier/device/cuda/driver.h"
 #include "verifier/lane/affinity.h"
@@ -165,6 +166,7 @@ struct Server::State {
   absl::Status JoinFarm(const ServerConfig& config, const Logger& log);
   void Announce(const ServerConfig& config);
   absl::Status MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus);
+  absl::Status AddTorchBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus, BuilderSet& set);
   absl::Status Listen(const ServerConfig& config);
 };
 
@@ -252,7 +254,33 @@ absl::Status Server::State::MakeBuilder(const ServerConfig& config, const std::v
     HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cuda, CreateCudaBuilder(cuda, artefacts.get()));
     set->Add(Format::kNative, Backend::kCuda, std::move(for_cuda));
   }
+  HONE_RETURN_IF_ERROR(AddTorchBuilder(config, gpus, *set));
   builder = std::move(set);
+  return absl::OkStatus();
+}
+
+/// Python candidates besides native ones, where the interpreter has torch.
+absl::Status Server::State::AddTorchBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus,
+                                            BuilderSet& set) {
+  TorchBuilderOptions options;
+  absl::StatusOr<PythonEnvironment> python = PythonEnvironment::Probe(config.python);
+  if (absl::IsNotFound(python.status())) return absl::OkStatus();  // the lanes will say so where it matters
+  HONE_RETURN_IF_ERROR(python.status());
+  options.python = *std::move(python);
+  if (!gpus.empty()) options.architecture = gpus.front().architecture;
+  options.toolkit = config.cuda_toolkit;
+  options.sandbox = config.sandbox;
+  options.niceness = config.build_niceness;
+  options.target_version = config.extension_python;
+  if (!config.extension_headers.empty()) options.target_includes = {config.extension_headers};
+  formats.push_back("torch");
+  if (options.python.has_triton) formats.push_back("triton");
+  for (const Format format : {Format::kTorch, Format::kTriton}) {
+    for (const Backend backend : {Backend::kCpu, Backend::kCuda}) {
+      HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> torch, CreateTorchBuilder(options, artefacts.get()));
+      set.Add(format, backend, std::move(torch));
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -1,0 +1,275 @@
+// Verdicts a second on PyTorch-extension candidates, every one a new build and again from the artefact store, beside
+// KernelBench's way of doing it (kernelbench_protocol.py) on the same candidates and machine.
+//
+//   torch_bench --device cuda --record bench/results.json
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/results.h"
+#include "base/status_macros.h"
+#include "base/subprocess.h"
+#include "verifier/client/client.h"
+#include "verifier/client/local_server.h"
+
+namespace hone::verifier {
+namespace {
+
+struct Arguments {
+  int candidates = 32;
+  int peer_candidates = 3;  // the peer takes half a minute for one
+  int build_slots = 0;
+  std::string device = "cuda";
+  std::string python = "python3";
+  std::string peer_script = "bench/verifier/kernelbench_protocol.py";
+  std::string log;
+  std::string record;
+  std::string source_folder = ".";
+  std::vector<std::string> set;
+};
+
+/// A reference and a kernel for it; $N makes every candidate a build of its own.
+struct Pattern {
+  const char* forward;  // of the reference, in x
+  const char* kernel;   // CUDA source with `torch::Tensor run(torch::Tensor x)`
+};
+
+constexpr char kReference[] = R"(
+import torch
+rows = 4096
+cols = 4096
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return $FORWARD
+def get_inputs():
+    return [torch.rand(rows, cols)]
+def get_init_inputs():
+    return []
+)";
+
+constexpr char kCandidate[] = R"(
+import torch
+from torch.utils.cpp_extension import load_inline
+CUDA = """$KERNEL"""
+extension = load_inline(name="bench_$N", cpp_sources="torch::Tensor run(torch::Tensor x);", cuda_sources=CUDA, functions=["run"])
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return extension.run(x)
+)";
+
+constexpr Pattern kPatterns[] = {
+    {"torch.relu(x * 1.$N + 0.25)", R"(
+__global__ void kernel(const float* x, float* out, long n) {
+  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  if (i < n) out[i] = fmaxf(x[i] * 1.$Nf + 0.25f, 0.f);
+}
+torch::Tensor run(torch::Tensor x) {
+  auto out = torch::empty_like(x);
+  long n = x.numel();
+  kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), n);
+  return out;
+})"},
+    {"(x * x).sum(1) * 0.1$N", R"(
+__global__ void kernel(const float* x, float* out, int cols) {
+  __shared__ float part[256];
+  float sum = 0;
+  for (int c = threadIdx.x; c < cols; c += 256) {
+    float v = x[blockIdx.x * (long)cols + c];
+    sum += v * v;
+  }
+  part[threadIdx.x] = sum;
+  __syncthreads();
+  for (int s = 128; s > 0; s /= 2) {
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = part[0] * 0.1$Nf;
+}
+torch::Tensor run(torch::Tensor x) {
+  auto out = torch::empty({x.size(0)}, x.options());
+  kernel<<<x.size(0), 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
+  return out;
+})"},
+    {"torch.tanh(x + 0.$N).t().contiguous()", R"(
+__global__ void kernel(const float* x, float* out, int rows, int cols) {
+  __shared__ float tile[32][33];
+  int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 32 + threadIdx.y;
+  for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(r + i) * (long)cols + c];
+  __syncthreads();
+  int to_c = blockIdx.y * 32 + threadIdx.x, to_r = blockIdx.x * 32 + threadIdx.y;
+  for (int i = 0; i < 32; i += 8) out[(to_r + i) * (long)rows + to_c] = tanhf(tile[threadIdx.x][threadIdx.y + i] + 0.$Nf);
+}
+torch::Tensor run(torch::Tensor x) {
+  int rows = x.size(0), cols = x.size(1);
+  auto out = torch::empty({cols, rows}, x.options());
+  kernel<<<dim3(cols / 32, rows / 32), dim3(32, 8)>>>(x.data_ptr<float>(), out.data_ptr<float>(), rows, cols);
+  return out;
+})"},
+    {"x.amax(1) - x.amin(1) + 0.$N", R"(
+__global__ void kernel(const float* x, float* out, int cols) {
+  __shared__ float high[256], low[256];
+  float h = -1e30f, l = 1e30f;
+  for (int c = threadIdx.x; c < cols; c += 256) {
+    float v = x[blockIdx.x * (long)cols + c];
+    h = fmaxf(h, v);
+    l = fminf(l, v);
+  }
+  high[threadIdx.x] = h;
+  low[threadIdx.x] = l;
+  __syncthreads();
+  for (int s = 128; s > 0; s /= 2) {
+    if (threadIdx.x < s) {
+      high[threadIdx.x] = fmaxf(high[threadIdx.x], high[threadIdx.x + s]);
+      low[threadIdx.x] = fminf(low[threadIdx.x], low[threadIdx.x + s]);
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = high[0] - low[0] + 0.$Nf;
+}
+torch::Tensor run(torch::Tensor x) {
+  auto out = torch::empty({x.size(0)}, x.options());
+  kernel<<<x.size(0), 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
+  return out;
+})"},
+};
+
+VerifyRequest RequestOf(int index, const Arguments& arguments, const Protocol& protocol) {
+  const Pattern& pattern = kPatterns[static_cast<size_t>(index) % std::size(kPatterns)];
+  const std::string number = absl::StrCat(100 + index);
+  VerifyRequest request;
+  request.task.id = absl::StrCat("bench_", index);
+  request.task.reference =
+      absl::StrReplaceAll(kReference, {{"$FORWARD", absl::StrReplaceAll(pattern.forward, {{"$N", number}})}});
+  request.candidate.format = Format::kTorch;
+  request.candidate.backend = *ParseBackend(arguments.device);
+  request.candidate.source =
+      absl::StrReplaceAll(absl::StrReplaceAll(kCandidate, {{"$KERNEL", pattern.kernel}}), {{"$N", number}});
+  request.protocol = protocol;
+  request.use_cache = false;
+  return request;
+}
+
+struct Sent {
+  double seconds = 0;
+  std::map<std::string, int> mix;
+  double build_s = 0, check_s = 0, time_s = 0;  // summed
+};
+
+absl::StatusOr<Sent> Send(Client& client, const std::vector<VerifyRequest>& requests) {
+  Sent sent;
+  const absl::Time begin = absl::Now();
+  HONE_RETURN_IF_ERROR(client.VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+    ++sent.mix[std::string(Name(verdict.status))];
+    sent.build_s += verdict.seconds.build;
+    sent.check_s += verdict.seconds.check;
+    sent.time_s += verdict.seconds.time;
+    std::printf("  %s %s %s build %.2f check %.2f time %.2f speedup %.3g at %.1f s\n", requests[index].task.id.c_str(),
+                std::string(Name(verdict.status)).c_str(), verdict.message.c_str(), verdict.seconds.build,
+                verdict.seconds.check, verdict.seconds.time,
+                verdict.speed() != nullptr ? verdict.speed()->speedup.median : 0,
+                absl::ToDoubleSeconds(absl::Now() - begin));
+    std::fflush(stdout);
+  }));
+  sent.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  return sent;
+}
+
+/// Candidates a second of KernelBench's protocol: built anew, and from its own build folder.
+absl::StatusOr<std::pair<double, double>> Peer(const Arguments& arguments, const std::vector<VerifyRequest>& requests) {
+  HONE_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("torch-bench"));
+  double seconds[2] = {0, 0};
+  for (int i = 0; i < arguments.peer_candidates; ++i) {
+    const nlohmann::json pair = {{"reference", requests[static_cast<size_t>(i)].task.reference},
+                                 {"candidate", requests[static_cast<size_t>(i)].candidate.source}};
+    const std::string file = absl::StrCat(folder.path(), "/", i, ".json");
+    HONE_RETURN_IF_ERROR(WriteFileAtomically(file, pair.dump()));
+    SpawnOptions spawn;
+    spawn.argv = {arguments.python, arguments.peer_script, file};
+    spawn.environment = {absl::StrCat("TORCH_EXTENSIONS_DIR=", folder.path()), "TORCH_CUDA_ARCH_LIST=9.0"};
+    for (const char* name : {"PATH", "HOME", "LD_LIBRARY_PATH"}) {
+      if (const char* value = std::getenv(name)) spawn.environment.push_back(absl::StrCat(name, "=", value));
+    }
+    spawn.inherit_environment = false;
+    for (double& total : seconds) {  // the second time finds its extension built
+      HONE_ASSIGN_OR_RETURN(const RunResult run, Run(spawn, absl::Minutes(3)));
+      std::printf("  peer %d: %.1f s %s\n", i, run.seconds, run.output.c_str());
+      if (run.exit_code != 0) return absl::InternalError(absl::StrCat("the peer failed: ", run.output));
+      total += run.seconds;
+    }
+  }
+  return std::make_pair(arguments.peer_candidates / seconds[0], arguments.peer_candidates / seconds[1]);
+}
+
+absl::Status Bench(const Arguments& arguments) {
+  HONE_ASSIGN_OR_RETURN(const Protocol protocol, ProtocolById("kernelbench-v0.1"));
+  std::vector<VerifyRequest> requests;
+  for (int i = 0; i < arguments.candidates + 1; ++i) requests.push_back(RequestOf(i, arguments, protocol));
+  const std::vector<VerifyRequest> first = {requests.back()};
+  requests.pop_back();
+
+  LocalServerOptions options;
+  options.python = arguments.python;
+  options.log_path = arguments.log;
+  HONE_ASSIGN_OR_RETURN(const TempFolder store, TempFolder::Create("torch-bench-store"));
+  options.extra_args = {absl::StrCat("--set=devices=[", arguments.device, "]"), "--set=lanes=1",
+                        absl::StrCat("--set=folder=", store.path()),
+                        absl::StrCat("--set=build_slots=", arguments.build_slots)};
+  for (const std::string& item : arguments.set) options.extra_args.push_back("--set=" + item);
+  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<LocalServer> server, LocalServer::Start(options));
+  ClientOptions client_options;
+  client_options.endpoints = {server->endpoint()};
+  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Create(client_options));
+  // The start of the service, of its fork server and of the compiler's files is no cost of a verdict.
+  HONE_RETURN_IF_ERROR(Send(*client, first).status());
+  HONE_ASSIGN_OR_RETURN(const Sent cold, Send(*client, requests));
+  HONE_ASSIGN_OR_RETURN(const Sent cached, Send(*client, requests));
+  const auto jobs = static_cast<double>(requests.size());
+  std::vector<std::pair<std::string, double>> figures = {{"verifier.torch.cold_per_s", jobs / cold.seconds},
+                                                         {"verifier.torch.cached_per_s", jobs / cached.seconds}};
+  for (const auto& [status, count] : cold.mix) std::printf("  %d %s\n", count, status.c_str());
+  if (arguments.peer_candidates > 0) {
+    HONE_ASSIGN_OR_RETURN(const auto peer, Peer(arguments, requests));
+    figures.emplace_back("verifier.torch.peer_cold_per_s", peer.first);
+    figures.emplace_back("verifier.torch.peer_cached_per_s", peer.second);
+  }
+  std::vector<BenchResult> results;
+  for (const auto& [id, value] : figures) {
+    std::printf("%-36s %10.4g 1/s\n", id.c_str(), value);
+    results.push_back(
+        {id, value, "1/s", "bench/device/torch.sh", MachineKind(), Today(), CurrentCommit(arguments.source_folder)});
+  }
+  return arguments.record.empty() ? absl::OkStatus() : RecordResults(arguments.record, results);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Measures verdicts a second on PyTorch-extension candidates."};
+  Arguments arguments;
+  app.add_option("--candidates", arguments.candidates)->check(CLI::Range(1, 800));
+  app.add_option("--peer-candidates", arguments.peer_candidates, "0: without the peer")->check(CLI::Range(0, 800));
+  app.add_option("--build-slots", arguments.build_slots, "0: as many as cores")->check(CLI::Range(0, 1024));
+  app.add_option("--device", arguments.device);
+  app.add_option("--python", arguments.python);
+  app.add_option("--peer-script", arguments.peer_script);
+  app.add_option("--log", arguments.log, "of the verifier");
+  app.add_option("--record", arguments.record, "results file to put the figures into");
+  app.add_option("--source", arguments.source_folder, "checkout whose commit is recorded");
+  app.add_option("--set", arguments.set, "key=value for the verifier")->type_size(1)->allow_extra_args(false);
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = Bench(arguments);
+  if (!status.ok()) std::fprintf(stderr, "torch_bench: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace hone::verifier
+
+int main(int argc, char** argv) { return hone::verifier::Main(argc, argv); }

@@ -1,0 +1,265 @@
+// Python candidates from end to end on the CPU device: the scan, the build of extensions, the fork server, the rules.
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "absl/strings/str_replace.h"
+#include "lane/bench.h"
+#include "lane/torch_candidates.h"
+
+namespace hone::verifier {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using test::RowScale;
+using test::TorchCandidates;
+
+Verdict Judge(const std::string& source) { return TorchCandidates::Get().Judge(RowScale(), source); }
+
+Task LibraryAllowed() {
+  Task task = RowScale();
+  task.legality.allow_library_kernels = true;
+  return task;
+}
+
+// A right answer to RowScale with a kernel of its own; tests change a part of it, and share its one extension.
+constexpr char kModule[] = R"(
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+torch::Tensor row_scale(torch::Tensor x, torch::Tensor weight) {
+  auto out = torch::empty_like(x);
+  const int64_t rows = x.size(0), cols = x.size(1);
+  const float* in = x.data_ptr<float>();
+  const float* w = weight.data_ptr<float>();
+  float* to = out.data_ptr<float>();
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) to[r * cols + c] = in[r * cols + c] * w[c];
+  return out;
+}
+"""
+#SETUP
+class ModelNew(torch.nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(cols))
+        #INIT
+    def forward(self, x):
+        #FORWARD
+)";
+
+constexpr char kEager[] = "extension = load_inline('row_scale', SOURCE, functions=['row_scale'])";
+
+std::string Module(const std::string& setup, const std::string& forward, const std::string& init = "pass") {
+  return absl::StrReplaceAll(kModule, {{"#SETUP", setup}, {"#FORWARD", forward}, {"#INIT", init}});
+}
+
+TEST_CASE("A ModelNew with an inline extension is OK, and its own kernel covers all of it", "[verifier][torch]") {
+  const Verdict verdict = Judge(Module(kEager, "return extension.row_scale(x, self.weight)"));
+  INFO(verdict.message << "\n" << verdict.compiler_output);
+  REQUIRE(verdict.status == VerdictStatus::kOk);
+  CHECK(verdict.correct_rate == 1.0);
+  CHECK(verdict.coverage == 1.0);
+  REQUIRE(verdict.timings.size() == 1);
+  CHECK(verdict.timings[0].candidate_ns > 0);
+  CHECK(verdict.timings[0].speedup.samples >= 5);
+  CHECK(verdict.rules.empty());
+  CHECK_THAT(verdict.sandbox, ContainsSubstring("bubblewrap"));
+}
+
+TEST_CASE("An extension that is asked for in forward is built before the run", "[verifier][torch]") {
+  const std::string lazy = "return load_inline('row_scale', SOURCE, functions=['row_scale']).row_scale(x, self.weight)";
+  const Verdict verdict = Judge(Module("", lazy));
+  INFO(verdict.message);
+  CHECK(verdict.status == VerdictStatus::kOk);
+}
+
+TEST_CASE("An extension that does not build is COMPILE, though the candidate would have gone on without it",
+          "[verifier][torch]") {
+  const Verdict verdict = Judge(
+      Module("try:\n    extension = load_inline('row_scale', 'torch::Tensor row_scale(torch::Tensor x) { return y; }', "
+             "functions=['row_scale'])\nexcept Exception:\n    extension = None",
+             "return extension.row_scale(x) if extension else x * self.weight"));
+  REQUIRE(verdict.status == VerdictStatus::kCompile);
+  CHECK_THAT(verdict.message, ContainsSubstring("'y' was not declared"));
+  CHECK_THAT(verdict.compiler_output, ContainsSubstring("cpp_source:1"));
+}
+
+TEST_CASE("A module without any kernel of its own is FORBIDDEN before it runs", "[verifier][torch]") {
+  const Verdict verdict = Judge(Module("", "return x * self.weight"));
+  REQUIRE(verdict.status == VerdictStatus::kForbidden);
+  CHECK(verdict.rules.at(0).rule == "no_custom_kernel");
+}
+
+TEST_CASE("An extension that is built and never called is FORBIDDEN, with what PyTorch did", "[verifier][torch]") {
+  const Verdict verdict = Judge(Module(kEager, "return x * self.weight"));
+  REQUIRE(verdict.status == VerdictStatus::kForbidden);
+  CHECK(verdict.rules.at(0).rule == "no_custom_kernel");
+  CHECK_THAT(verdict.message, ContainsSubstring("aten::mul"));
+  CHECK(verdict.coverage == 0.0);
+}
+
+TEST_CASE("PyTorch's arithmetic beside an own kernel is FORBIDDEN by name", "[verifier][torch]") {
+  const Verdict verdict = Judge(Module(kEager, "return extension.row_scale(x + 0, self.weight)"));
+  REQUIRE(verdict.status == VerdictStatus::kForbidden);
+  CHECK(verdict.rules.at(0).rule == "library_compute");
+  CHECK_THAT(verdict.message, ContainsSubstring("aten::add"));
+}
+
+TEST_CASE("Moving and allocating data is no arithmetic", "[verifier][torch]") {
+  const Verdict verdict = Judge(
+      Module(kEager,
+             "return extension.row_scale(x.t().contiguous().t().contiguous(), self.weight.view(-1)).reshape(x.shape)"));
+  INFO(verdict.message);
+  CHECK(verdict.status == VerdictStatus::kOk);
+}
+
+TEST_CASE("Where a task allows library kernels, plain PyTorch is OK and its missing kernel is noted",
+          "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(LibraryAllowed(), Module("", "return x * self.weight"));
+  INFO(verdict.message);
+  REQUIRE(verdict.status == VerdictStatus::kOk);
+  CHECK(verdict.coverage == 0.0);
+  REQUIRE(verdict.rules.size() == 1);
+  CHECK_FALSE(verdict.rules[0].reject);
+  REQUIRE(verdict.timings.size() == 1);
+  // Both sides are the same operator: the copy that only the candidate's round holds must not show.
+  CHECK(verdict.timings[0].speedup.median > 0.5);
+  CHECK(verdict.timings[0].speedup.median < 2.0);
+}
+
+TEST_CASE("Wrong values are INCORRECT with the first mismatch", "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(LibraryAllowed(), Module("", "return x * self.weight + 1"));
+  REQUIRE(verdict.status == VerdictStatus::kIncorrect);
+  REQUIRE(verdict.mismatch);
+  CHECK(std::abs(verdict.mismatch->got - verdict.mismatch->want - 1) < 1e-4);
+  CHECK(verdict.correct_rate == 0);
+}
+
+TEST_CASE("An output of another shape, type or kind is INCORRECT in words", "[verifier][torch]") {
+  const auto judge = [](const std::string& forward) {
+    return TorchCandidates::Get().Judge(LibraryAllowed(), Module("", forward));
+  };
+  const Verdict shape = judge("return (x * self.weight)[:1]");
+  CHECK(shape.status == VerdictStatus::kIncorrect);
+  CHECK_THAT(shape.message, ContainsSubstring("has shape [1, 7], not [3, 7]"));
+  const Verdict dtype = judge("return (x * self.weight).double()");
+  CHECK(dtype.status == VerdictStatus::kIncorrect);
+  CHECK_THAT(dtype.message, ContainsSubstring("is float64, not float32"));
+  const Verdict count = judge("return x, x");
+  CHECK(count.status == VerdictStatus::kIncorrect);
+  CHECK_THAT(count.message, ContainsSubstring("returns 2 tensors, not 1"));
+}
+
+TEST_CASE("What forward raises is RUNTIME with its line", "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(LibraryAllowed(), Module("", "raise ValueError('no way')"));
+  REQUIRE(verdict.status == VerdictStatus::kRuntime);
+  CHECK_THAT(verdict.message, ContainsSubstring("forward raised ValueError: no way (line 24)"));
+}
+
+TEST_CASE("Parameters other than the reference's are RUNTIME and named", "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(
+      LibraryAllowed(), Module("", "return x * self.weight", "self.bias = torch.nn.Parameter(torch.zeros(cols))"));
+  REQUIRE(verdict.status == VerdictStatus::kRuntime);
+  CHECK_THAT(verdict.message, ContainsSubstring("it adds bias"));
+}
+
+TEST_CASE("Sources that no scan saw are not built in the lane", "[verifier][torch]") {
+  const Verdict verdict = Judge(Module(kEager,
+                                       "return load_inline('late', SOURCE + '// ' + str(x.size(0)), "
+                                       "functions=['row_scale']).row_scale(x, self.weight)"));
+  REQUIRE(verdict.status == VerdictStatus::kForbidden);
+  CHECK(verdict.rules.at(0).rule == "unresolved_extension");
+}
+
+TEST_CASE("A module that remembers its first output is wrong in the next call", "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(
+      LibraryAllowed(),
+      Module("",
+             "self.seen = getattr(self, 'seen', None) if getattr(self, 'seen', None) is not None else x * self.weight\n"
+             "        return self.seen"));
+  CHECK(verdict.status == VerdictStatus::kIncorrect);
+}
+
+TEST_CASE("A module cannot start processes, open sockets or write files", "[verifier][torch]") {
+  for (const char* attempt : {"import os; os.fork()", "open('/tmp/x', 'w').write('x')", "torch.save(x, '/tmp/tensor')",
+                              "import http.client; http.client.HTTPConnection('a').connect()"}) {
+    const Verdict verdict =
+        TorchCandidates::Get().Judge(LibraryAllowed(), Module("", std::string(attempt) + "; return x * self.weight"));
+    INFO(attempt << ": " << verdict.message);
+    CHECK((verdict.status == VerdictStatus::kRuntime || verdict.status == VerdictStatus::kForbidden));
+  }
+}
+
+TEST_CASE("A look into the runner is FORBIDDEN where it is written", "[verifier][torch]") {
+  for (const char* attempt : {"import ctypes", "import gc", "import sys; frame = sys._getframe", "exec('x')"}) {
+    const Verdict verdict =
+        Judge(Module(std::string(kEager) + "\n" + attempt, "return extension.row_scale(x, self.weight)"));
+    INFO(attempt);
+    CHECK(verdict.status == VerdictStatus::kForbidden);
+  }
+}
+
+TEST_CASE("Several inputs and outputs, integers, booleans, numbers and strides reach a module as they are",
+          "[verifier][torch]") {
+  Task task;
+  task.id = "many";
+  task.legality.allow_library_kernels = true;
+  task.reference = R"(
+import torch
+n = 64
+class Model(torch.nn.Module):
+    def __init__(self, shape, name=None, scale=2.0):
+        super().__init__()
+        self.scale = scale
+        self.register_buffer("offset", torch.arange(shape[1], dtype=torch.int64))
+    def forward(self, x, mask, factor, index):
+        return torch.where(mask, x * factor * self.scale, 0), index + self.offset
+def get_inputs():
+    return [torch.randn(n, n).t(), torch.rand(n, n) > 0.5, 1.5, torch.randint(0, 9, (n,), dtype=torch.int64)]
+def get_init_inputs():
+    return [(n, n), None]
+)";
+  const std::string source = absl::StrReplaceAll(task.reference, {{"class Model(", "class ModelNew("}});
+  const Verdict verdict = TorchCandidates::Get().Judge(task, source);
+  INFO(verdict.message);
+  CHECK(verdict.status == VerdictStatus::kOk);
+  const Verdict strides = TorchCandidates::Get().Judge(
+      task,
+      absl::StrReplaceAll(source, {{"return torch.where", "assert x.stride() == (1, n)\n        return torch.where"}}));
+  INFO(strides.message);
+  CHECK(strides.status == VerdictStatus::kOk);
+}
+
+TEST_CASE("A Triton kernel runs in the interpreter where there is no GPU", "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(RowScale(), R"(
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, weight, out, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    tl.store(out + row * cols + at, tl.load(x + row * cols + at, inside) * tl.load(weight + at, inside), inside)
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(cols))
+    def forward(self, x):
+        out = torch.empty_like(x)
+        scale[(x.shape[0],)](x, self.weight, out, x.shape[1], BLOCK=512)
+        return out
+)",
+                                                       Format::kTriton);
+  if (verdict.message.find("No module named 'triton'") != std::string::npos) SKIP("no triton beside this torch");
+  INFO(verdict.message);
+  CHECK(verdict.status == VerdictStatus::kOk);
+  CHECK(verdict.coverage == 1.0);
+}
+
+}  // namespace
+}  // namespace hone::verifier

@@ -1,0 +1,41 @@
+#pragma once
+
+// Builder of Python candidates: `ModelNew` modules with load_inline, with Triton kernels, or plain. Their text is read
+// in a process of its own (torch_scan.py), never run; each extension that it asks for is compiled here, by our own
+// command lines, in a sandbox and a folder of its own, without lock files; what the runner gets is one bundle of the
+// text and the built extensions. A build inside `try`, lazily in `forward`, or never asked for is found all the same:
+// what does not build is COMPILE, whatever the candidate would have done about it.
+//
+// A bundle: "HONEPY1\n", a little-endian uint64, that many bytes of JSON {"source", "triton", "extensions": [{"key",
+// "name", "offset", "bytes"}]}, and the extensions' bytes.
+//
+// Compile times: the C++ part and the CUDA part run beside each other, and both first against light headers
+// (torch_light/torch/extension.h: tensors, the operators that the source names, the binding only where it is used),
+// against torch's own only where the light ones do not do.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "verifier/build/builder.h"
+#include "verifier/cache/artefact_store.h"
+#include "verifier/runner/python_environment.h"
+
+namespace hone::verifier {
+
+struct TorchBuilderOptions {
+  PythonEnvironment python;            // that will run the candidates
+  std::string architecture = "sm_90";  // of CUDA code
+  std::string toolkit;                 // CUDA's folder; empty: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
+  std::string sandbox = "auto";        // "auto", "bubblewrap", "none"
+  int niceness = 19;                   // of compilers, so that they do not disturb what is timed beside them
+  // To build for another machine's interpreter of the same torch: its version and the folders of its Python.h.
+  std::string target_version;
+  std::vector<std::string> target_includes;
+};
+
+/// `store` outlives the builder. kFailedPrecondition: no g++, no Python headers, or no sandbox where one is demanded.
+/// Without nvcc it builds for the CPU alone.
+absl::StatusOr<std::unique_ptr<Builder>> CreateTorchBuilder(const TorchBuilderOptions& options, ArtefactStore* store);
+
+}  // namespace hone::verifier
