@@ -34,8 +34,10 @@ int main(int argc, char** argv) {
   hone::cli::AddVerifier(app, action);
   hone::cli::AddVerify(app, action);
 #ifdef HONE_WITH_TORCH
+  hone::cli::AddGenerate(app, action);
   hone::cli::AddQuickstart(app, action);
   hone::cli::AddTrain(app, action);
+  hone::cli::AddServe(app, action);
 #endif
   try {
     app.parse(argc, argv);

@@ -29,6 +29,7 @@ if(HONE_NVCC)
   if(NOT HONE_CUDART_STATIC)
     unset(HONE_NVCC CACHE)
   endif()
+  find_path(HONE_CUDA_INCLUDE cuda_runtime_api.h PATHS ${hone_cuda_bin}/../include ${hone_cuda_bin}/../targets/x86_64-linux/include)
 endif()
 
 # gRPC, protobuf and Abseil: all shared or all static, never mixed (two copies of gRPC's globals end the process).

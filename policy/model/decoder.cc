@@ -168,10 +168,11 @@ struct Decoder::Recomputed : public torch::autograd::Function<Decoder::Recompute
   }
 };
 
-Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attention& attention) {
+Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attention& attention, const Watcher* see) {
   Tensor x = UsesCpuKernels(embedding_) ? at::embedding(embedding_, ids) : Embed(embedding_, ids);
   // The scale is rounded to the weights' dtype first, as HF does.
   if (config_.embedding_scale != 1) x = x * at::scalar_tensor(config_.embedding_scale, x.options().requires_grad(false));
+  if (see != nullptr) (*see)("model.embed_tokens", x);
   const Angles all = AnglesFor(positions, inverse_frequencies_);
   Angles local;
   if (!config_.layer_is_local.empty()) local = AnglesFor(positions, local_inverse_frequencies_);
@@ -186,6 +187,7 @@ Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attent
     const Angles& angles = layers_[i].local ? local : all;
     if (kept == nullptr) {
       x = Block(i, x, angles, attention);
+      if (see != nullptr) (*see)(absl::StrCat("model.layers.", i), x);
       continue;
     }
     auto call = c10::make_intrusive<Recomputed::Call>();
@@ -195,7 +197,9 @@ Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attent
     call->attention = kept;
     x = Recomputed::apply(x, call);
   }
-  return Norm(x, final_norm_);
+  x = Norm(x, final_norm_);
+  if (see != nullptr) (*see)("model.norm", x);
+  return x;
 }
 
 void Decoder::UseLora(const Lora* lora) {
@@ -226,6 +230,23 @@ absl::StatusOr<Tensor> Decoder::Hidden(const Tensor& ids, const Tensor& position
   HONE_RETURN_IF_ERROR(CheckRange(positions, config_.max_position_embeddings, "position"));
   const at::Device device = embedding_.device();
   return CatchTorch("forward", [&] { return HiddenOrThrow(ids.to(device), positions.to(device), attention); });
+}
+
+absl::StatusOr<std::string> Decoder::FirstNonFinite(absl::Span<const int32_t> ids) {
+  return CatchTorch("looking for the first part that is not finite", [&] {
+    at::NoGradGuard no_grad;
+    const int64_t length = static_cast<int64_t>(ids.size());
+    const at::Device device = embedding_.device();
+    const Tensor tokens = at::tensor(at::ArrayRef<int32_t>(ids.data(), ids.size()), at::kInt).to(at::kLong).to(device);
+    PackedSequences attention(at::tensor({int64_t{0}, length}, at::kLong));
+    std::string first;
+    const Watcher see = [&](const std::string& part, const Tensor& output) {
+      if (first.empty() && !at::isfinite(output).all().item<bool>()) first = part;
+    };
+    const Tensor hidden = HiddenOrThrow(tokens, at::arange(length, at::kLong).to(device), attention, &see);
+    see("lm_head", Linear(hidden, head_, Tensor(), packed_head_));
+    return first;
+  });
 }
 
 absl::StatusOr<Tensor> Decoder::Logits(const Tensor& hidden) {

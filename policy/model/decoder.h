@@ -4,11 +4,14 @@
 // What differs between the two, where earlier keys and values lie, is the Attention handed in.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "policy/model/attention.h"
 #include "policy/model/config.h"
 #include "policy/model/lora.h"
@@ -40,6 +43,9 @@ class Decoder {
   /// What the optimiser trains: weights that require a gradient, of the model and of the adapter in use.
   std::vector<Leaf> TrainedLeaves() const;
 
+  /// Of the rotation, [head_dim / 2] fp64 on the CPU; of layers with a window, or of the others.
+  const at::Tensor& inverse_frequencies(bool local) const { return local ? local_inverse_frequencies_ : inverse_frequencies_; }
+
   /// Last hidden states after the final norm, [tokens, hidden_size], with autograd history when grad mode is on.
   /// ids, positions [tokens] int64, on any device. kInvalidArgument: an id outside the vocabulary or a position outside the context
   /// (CPU ids only). kInternal: the operator's message.
@@ -47,6 +53,10 @@ class Decoder {
 
   /// [rows, vocab_size] in fp32 (fp64 for an fp64 model).
   absl::StatusOr<at::Tensor> Logits(const at::Tensor& hidden);
+
+  /// Reads `ids` as one sequence and names the first part whose output holds a NaN or an infinity: "model.embed_tokens",
+  /// "model.layers.3", "model.norm", "lm_head". Empty when all is finite.
+  absl::StatusOr<std::string> FirstNonFinite(absl::Span<const int32_t> ids);
 
   /// log pi(target | hidden) at `temperature`, and the entropy. See ops.h.
   absl::StatusOr<LogProbs> TargetLogProbs(const at::Tensor& hidden, const at::Tensor& targets, double temperature);
@@ -71,7 +81,9 @@ class Decoder {
 
   Decoder(const ModelConfig& config, const DecoderOptions& options) : config_(config), options_(options) {}
   void BindLayers();
-  at::Tensor HiddenOrThrow(const at::Tensor& ids, const at::Tensor& positions, Attention& attention);
+  /// `see` hears of each part's output.
+  using Watcher = std::function<void(const std::string& part, const at::Tensor& output)>;
+  at::Tensor HiddenOrThrow(const at::Tensor& ids, const at::Tensor& positions, Attention& attention, const Watcher* see = nullptr);
   struct Recomputed;  // the autograd function of a layer that is computed again
   at::Tensor Block(int64_t index, const at::Tensor& x, const Angles& angles, Attention& attention);
   at::Tensor Apply(Matrix& matrix, const at::Tensor& x, const Prologue& prologue);

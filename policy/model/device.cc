@@ -75,6 +75,11 @@ DeviceMemory MemoryOf(const at::Device& device) {
   return {stats.allocated_bytes[kAll].current, stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
 }
 
+int64_t FreeBytes(const at::Device& device) {
+  c10::DeviceAllocator* allocator = AllocatorOf(device);
+  return allocator == nullptr ? 0 : static_cast<int64_t>(allocator->getMemoryInfo(device.index()).first);
+}
+
 void ResetPeakMemory(const at::Device& device) {
   if (c10::DeviceAllocator* allocator = AllocatorOf(device); allocator != nullptr) allocator->resetPeakStats(device.index());
 }

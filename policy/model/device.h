@@ -29,6 +29,9 @@ struct DeviceMemory {
   int64_t peak_bytes = 0;       // since the last ResetPeakMemory
   int64_t reserved_peak_bytes = 0;
 };
+/// What a GPU has free, torch's unused blocks not counted; 0 on the CPU.
+int64_t FreeBytes(const at::Device& device);
+
 /// Of torch's allocator; zeros on the CPU.
 DeviceMemory MemoryOf(const at::Device& device);
 void ResetPeakMemory(const at::Device& device);

@@ -49,7 +49,10 @@ struct Sample {
 struct GenerateOptions {
   /// Called once for each sample as it ends, on the generating thread; lets verification overlap with generation.
   std::function<void(size_t request, size_t sample, const Sample& result)> on_sample;
-  /// Set to true from any thread: running samples end as kAborted with what they have, waiting ones with nothing.
+  /// Called after every new token, on the generating thread; true ends the sample as kStop with this token. For stop
+  /// strings, which need a tokenizer: stop_strings.h.
+  std::function<bool(size_t request, size_t sample, const Sample& so_far)> stop;
+  /// Set to true from any thread: samples that have not ended end as kAborted with what they have.
   const std::atomic<bool>* abort = nullptr;
 };
 

@@ -1,17 +1,14 @@
 #pragma once
 
-// The engine inside the process: it shares the decoder, and so the weights, with the learner.
-//
-// Continuous batching: each step decodes one token of every running sample in one forward; a finished sample's place is
-// taken by a waiting one. A prompt is read once for all samples of its request: full pages of its keys and values are
-// shared, the last partial one is copied. Memory for a sample's longest possible answer is set aside when it starts, so
-// that nothing running is ever evicted.
+// The engine inside the process: a Scheduler over the forward passes of one device. On the CPU it shares the decoder, and
+// so the weights, with the learner. On CUDA (builds with HONE_WITH_CUDA) the decoder holds the engine's bf16 weights.
 
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "policy/model/decoder.h"
 #include "rollout/engine/engine.h"
+#include "rollout/engine/scheduler.h"
 
 namespace hone::rollout {
 
@@ -19,25 +16,38 @@ struct NativeEngineOptions {
   int64_t max_running = 64;                    // samples decoded together
   int64_t prefill_tokens = 2048;               // prompt tokens a forward reads at most; longer prompts come in chunks
   int64_t cache_bytes = int64_t{256} << 20;    // for keys and values
+  bool deterministic = false;  // CUDA: a sample depends on its seed alone, whatever the batch; slower. The CPU always does
 };
 
-/// fp32 on the CPU. Not thread-safe; Generate and the learner's step must not overlap, except through on_sample.
+/// Not thread-safe; Generate and the learner's step must not overlap, except through on_sample.
 class NativeEngine : public Engine {
  public:
-  /// `decoder` is borrowed for the engine's life. kInvalidArgument: a non-positive option, cache below one page, or a
-  /// decoder that is not fp32 on the CPU.
+  /// `decoder` is borrowed for the engine's life: fp32 on the CPU, or bf16 on CUDA. kInvalidArgument: another one, a
+  /// non-positive option, or a cache below one page. kUnimplemented: CUDA in a build without it.
   static absl::StatusOr<std::unique_ptr<NativeEngine>> Create(const NativeEngineOptions& options, policy::Decoder& decoder);
   ~NativeEngine() override;
 
   absl::StatusOr<std::vector<std::vector<Sample>>> Generate(absl::Span<const GenerationRequest> requests,
                                                             const GenerateOptions& options) override;
   absl::Status SetPolicyVersion(int64_t version) override;
-  int64_t policy_version() const override;
+  int64_t policy_version() const override { return scheduler_.version(); }
+
+  /// Copies `weights`, a flat buffer laid out as decoder.parameters().flat(), into the decoder between two steps and
+  /// calls SetPolicyVersion. Any dtype and device. kInvalidArgument: another size.
+  absl::Status UpdateWeights(const at::Tensor& weights, int64_t version);
+
+  /// For callers that submit and step themselves (a server); not while Generate runs.
+  Scheduler& scheduler() { return scheduler_; }
+  /// What Scheduler::Submit does not check: ids and lengths against the model. kInvalidArgument.
+  absl::Status Check(const GenerationRequest& request) const;
 
  private:
-  struct State;
-  explicit NativeEngine(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  NativeEngine(policy::Decoder& decoder, std::unique_ptr<Runner> runner)
+      : decoder_(decoder), runner_(std::move(runner)), scheduler_(*runner_) {}
+
+  policy::Decoder& decoder_;
+  std::unique_ptr<Runner> runner_;
+  Scheduler scheduler_;
 };
 
 }  // namespace hone::rollout

@@ -12,6 +12,7 @@ class PagePool {
  public:
   explicit PagePool(int64_t pages);
 
+  int64_t pages() const { return static_cast<int64_t>(holders_.size()); }
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
   /// A page with one holder; there must be a free one.
   int32_t Take();

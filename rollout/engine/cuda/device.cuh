@@ -1,0 +1,94 @@
+#pragma once
+
+// What the kernels of this folder share: bf16 arithmetic with the rounding points of the plain model, reductions, and
+// launches that let a kernel start while the one before it still runs (programmatic dependent launch).
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace hone::rollout::cuda {
+
+using Bf16 = __nv_bfloat16;
+
+/// Everything that earlier kernels wrote is visible after this. What comes before it may only read weights, cache pages
+/// of earlier steps and the step's inputs.
+__device__ __forceinline__ void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// The next kernel may be put on the machine once every block has said so.
+__device__ __forceinline__ void LetNextKernelStart() { asm volatile("griddepcontrol.launch_dependents;"); }
+
+__device__ __forceinline__ float Round(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
+__device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ __forceinline__ float High(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+__device__ __forceinline__ uint32_t Pack(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&both);
+}
+
+__device__ __forceinline__ float WarpSum(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+__device__ __forceinline__ float WarpMax(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+  return x;
+}
+
+/// Sum over the block's kWarps warps, to every thread. `scratch` [kWarps] is shared memory, free again after the next
+/// barrier.
+template <int kWarps>
+__device__ __forceinline__ float BlockSum(float x, float* scratch) {
+  x = WarpSum(x);
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += scratch[w];
+  return sum;
+}
+
+/// x_hat * weight with the plain version's rounding: to bf16 before the product, or (offset 1) only after it.
+__device__ __forceinline__ float ScaleNormed(float normed, float weight, float offset) {
+  return offset == 0 ? Round(Round(normed) * weight) : Round(normed * (weight + offset));
+}
+
+/// act(gate) * up as ATen rounds it.
+__device__ __forceinline__ float Gated(float gate, float up, bool gelu) {
+  float a;
+  if (gelu) {
+    const float inner = 0.7978845608028654f * (gate + 0.044715f * gate * gate * gate);
+    a = 0.5f * gate * (1.0f + tanhf(inner));
+  } else {
+    a = gate / (1.0f + __expf(-gate));
+  }
+  return Round(a) * up;
+}
+
+template <class Kernel, class Args>
+cudaError_t Launch(Kernel kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, const Args& args) {
+  if (shared_bytes > 32 * 1024) {
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) return error;
+  }
+  // The same split of L1 and shared memory for every kernel: two that differ never run side by side.
+  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+      error != cudaSuccess) {
+    return error;
+  }
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, args);
+}
+
+}  // namespace hone::rollout::cuda

@@ -1,0 +1,394 @@
+#include "rollout/engine/cuda/device.cuh"
+#include "rollout/engine/cuda/sample.h"
+
+namespace hone::rollout::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / 32;
+constexpr int kStatsThreads = 256;
+constexpr int kMaxChunks = 256;
+constexpr int kBins = 256;
+
+// The n-th number of a stream, as rollout/engine/philox.h.
+__device__ double Uniform(uint64_t seed, uint64_t stream, uint64_t n) {
+  uint32_t c[4] = {static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32), static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)};
+  uint32_t k[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * c[0], b = uint64_t{0xCD9E8D57} * c[2];
+    const uint32_t c1 = c[1], c3 = c[3];
+    c[0] = static_cast<uint32_t>(b >> 32) ^ c1 ^ k[0];
+    c[1] = static_cast<uint32_t>(b);
+    c[2] = static_cast<uint32_t>(a >> 32) ^ c3 ^ k[1];
+    c[3] = static_cast<uint32_t>(a);
+    k[0] += 0x9E3779B9;
+    k[1] += 0xBB67AE85;
+  }
+  const uint64_t mantissa = (static_cast<uint64_t>(c[0]) << 32 | c[1]) >> 11;
+  return (static_cast<double>(mantissa) + 0.5) * 0x1.0p-53;
+}
+
+__device__ __forceinline__ float Inverse(const SampleRow& row) { return row.temperature == 0 ? 1.0f : 1.0f / row.temperature; }
+
+__device__ const float* LogitsOf(const SampleArgs& a, int row) {
+  return a.logits + static_cast<int64_t>(a.logit_rows == nullptr ? row : a.logit_rows[row]) * a.vocab;
+}
+
+__global__ void __launch_bounds__(kStatsThreads) StatsKernel(const SampleArgs a) {
+  __shared__ float scratch[kStatsThreads / 32];
+  __shared__ float bests[kStatsThreads / 32];
+  __shared__ int ids[kStatsThreads / 32];
+  constexpr int kEach = kSampleChunk / kStatsThreads;
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const int row = blockIdx.y, chunk = blockIdx.x;
+  const SampleRow sampling = a.rows[row];
+  if (sampling.active == 0) return;
+  const float* logits = LogitsOf(a, row);
+  float z[kEach];
+  float best = -INFINITY;
+  int best_id = a.vocab;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int id = chunk * kSampleChunk + i * kStatsThreads + threadIdx.x;
+    z[i] = id < a.vocab ? logits[id] : -INFINITY;
+    if (z[i] > best) {
+      best = z[i];
+      best_id = id;
+    }
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, best, step);
+    const int other_id = __shfl_xor_sync(0xffffffffu, best_id, step);
+    if (other > best || (other == best && other_id < best_id)) {
+      best = other;
+      best_id = other_id;
+    }
+  }
+  if (threadIdx.x % 32 == 0) {
+    bests[threadIdx.x / 32] = best;
+    ids[threadIdx.x / 32] = best_id;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kStatsThreads / 32; ++w) {
+    if (bests[w] > best || (bests[w] == best && ids[w] < best_id)) {
+      best = bests[w];
+      best_id = ids[w];
+    }
+  }
+  const float inverse = Inverse(sampling);
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int id = chunk * kSampleChunk + i * kStatsThreads + threadIdx.x;
+    // A chunk of nothing but -infinity has sum 0; a NaN makes the sum NaN.
+    if (id < a.vocab) sum += z[i] == -INFINITY ? 0.0f : expf((z[i] - best) * inverse);
+  }
+  sum = BlockSum<kStatsThreads / 32>(sum, scratch);
+  if (threadIdx.x == 0) a.stats[static_cast<int64_t>(row) * gridDim.x + chunk] = {best, sum, best_id};
+}
+
+// What every thread of a row's block knows.
+struct RowState {
+  float best;
+  int best_id;
+  double total;  // of exp((logit - best) / temperature)
+};
+
+// Sums over the block in a fixed order: `value` of each thread -> the sum of the threads before it, and of all.
+__device__ double BlockPrefix(double value, double* warp_sums, double& all) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  double inclusive = value;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const double other = __shfl_up_sync(0xffffffffu, inclusive, step);
+    if (lane >= step) inclusive += other;
+  }
+  if (lane == 31) warp_sums[warp] = inclusive;
+  __syncthreads();
+  double before = 0;
+  all = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    if (w == warp) before = all;
+    all += warp_sums[w];
+  }
+  __syncthreads();
+  return before + inclusive - value;
+}
+
+// Without filters: the chunk that holds the target, then the token within it.
+__device__ void DrawUnfiltered(const SampleArgs& a, int row, const RowState& state, const double* chunk_mass, int chunks,
+                               double uniform, float inverse, double* warp_sums, int* winner) {
+  const float* logits = LogitsOf(a, row);
+  const double target = uniform * state.total;
+  int chunk = 0;
+  double before = 0;
+  for (; chunk + 1 < chunks; ++chunk) {
+    if (before + chunk_mass[chunk] > target) break;
+    before += chunk_mass[chunk];
+  }
+  bool past_end = false;  // rounding ran past the last token that can be drawn
+  while (chunk > 0 && chunk_mass[chunk] <= 0) {
+    --chunk;
+    past_end = true;
+  }
+  constexpr int kEach = kSampleChunk / kThreads;
+  double own[kEach], mass = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int id = chunk * kSampleChunk + threadIdx.x * kEach + i;
+    own[i] = id < a.vocab ? static_cast<double>(expf((logits[id] - state.best) * inverse)) : 0;
+    mass += own[i];
+  }
+  double all;
+  double sum = BlockPrefix(mass, warp_sums, all);
+  if (threadIdx.x == 0) winner[0] = a.vocab;
+  if (threadIdx.x == 0) winner[1] = -1;
+  __syncthreads();
+  const double wanted = past_end ? all : target - before;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int id = chunk * kSampleChunk + threadIdx.x * kEach + i;
+    sum += own[i];
+    if (own[i] > 0) {
+      if (sum > wanted) atomicMin(&winner[0], id);
+      atomicMax(&winner[1], id);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const int id = winner[0] < a.vocab ? winner[0] : winner[1];
+    Draw draw;
+    draw.id = id;
+    if (id >= 0) draw.log_prob = (logits[id] - state.best) * inverse - static_cast<float>(log(state.total));
+    a.draws[row] = draw;
+  }
+}
+
+// How far a token is below the best, in units of 2^-27; equals share one value.
+__device__ __forceinline__ uint32_t Depth(float logit, float best, float inverse) {
+  const float below = (best - logit) * inverse;
+  return below < 32.0f ? static_cast<uint32_t>(below * 134217728.0f) : 0xffffffffu;
+}
+// Of the best token's mass, in units of 2^-40.
+__device__ __forceinline__ unsigned long long Mass(uint32_t depth) {
+  return depth == 0xffffffffu ? 0ull : __float2ull_rn(expf(__uint2float_rn(depth) * -0x1.0p-27f) * 0x1.0p40f);
+}
+
+struct Cut {
+  uint32_t depth;           // tokens above it are kept
+  unsigned long long before;  // counted above it
+};
+
+// The depth at which the running amount, most likely first, reaches `wanted` (> 0): counts or masses.
+__device__ Cut FindCut(const float* logits, int vocab, const RowState& state, float inverse, unsigned long long wanted,
+                       bool masses, unsigned long long* bins, unsigned long long* chosen) {
+  const int warp = threadIdx.x / 32;
+  uint32_t prefix = 0;
+  unsigned long long before = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int i = threadIdx.x; i < kWarps * kBins; i += kThreads) bins[i] = 0;
+    __syncthreads();
+    for (int id = threadIdx.x; id < vocab; id += kThreads) {
+      const uint32_t depth = Depth(logits[id], state.best, inverse);
+      if (shift < 24 && (depth >> (shift + 8)) != prefix) continue;
+      atomicAdd(&bins[warp * kBins + (depth >> shift & 255)], masses ? Mass(depth) : 1ull);
+    }
+    __syncthreads();
+    if (threadIdx.x < kBins) {
+      unsigned long long sum = 0;
+      for (int w = 0; w < kWarps; ++w) sum += bins[w * kBins + threadIdx.x];
+      bins[threadIdx.x] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      unsigned long long running = before;
+      int bin = 0;
+      while (bin < kBins - 1 && running + bins[bin] < wanted) running += bins[bin++];
+      chosen[0] = static_cast<unsigned long long>(bin);
+      chosen[1] = running;
+    }
+    __syncthreads();
+    prefix = prefix << 8 | static_cast<uint32_t>(chosen[0]);
+    before = chosen[1];
+    __syncthreads();
+  }
+  return {prefix, before};
+}
+
+__device__ unsigned long long WarpSum64(unsigned long long x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// With filters: the kept tokens are those above a depth, and at it the first `equals` by id.
+__device__ void DrawFiltered(const SampleArgs& a, int row, const RowState& state, const SampleRow& s, double uniform,
+                             float inverse, unsigned long long* bins, unsigned long long* scratch) {
+  const float* logits = LogitsOf(a, row);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int segment = (a.vocab + kWarps - 1) / kWarps, from = warp * segment, to = min(a.vocab, from + segment);
+  uint32_t limit = 0xffffffffu;
+  unsigned long long equals = ~0ull;
+  if (s.top_k > 0 && s.top_k < a.vocab) {
+    const Cut cut = FindCut(logits, a.vocab, state, inverse, s.top_k, false, bins, scratch);
+    limit = cut.depth;
+    equals = s.top_k - cut.before;
+  }
+  if (s.top_p < 1) {
+    // Mass of what top-k left.
+    unsigned long long mass = 0;
+    for (int id = threadIdx.x; id < a.vocab; id += kThreads) {
+      const uint32_t depth = Depth(logits[id], state.best, inverse);
+      if (depth < limit || (depth == limit && equals == ~0ull)) mass += Mass(depth);
+    }
+    mass = WarpSum64(mass);
+    if (lane == 0) bins[warp] = mass;
+    __syncthreads();
+    mass = equals == ~0ull ? 0 : equals * Mass(limit);
+    for (int w = 0; w < kWarps; ++w) mass += bins[w];
+    __syncthreads();
+    const unsigned long long wanted = max(1ull, min(mass, __double2ull_ru(static_cast<double>(s.top_p) * static_cast<double>(mass))));
+    const Cut cut = FindCut(logits, a.vocab, state, inverse, wanted, true, bins, scratch);
+    const unsigned long long each = max(1ull, Mass(cut.depth));
+    const unsigned long long needed = wanted > cut.before ? (wanted - cut.before + each - 1) / each : 1;
+    equals = cut.depth == limit ? min(equals, needed) : needed;
+    limit = cut.depth;
+  }
+  if (s.min_p > 0) {
+    const double deepest = -log(static_cast<double>(s.min_p)) * 134217728.0;
+    const uint32_t min_limit = deepest < 4294967294.0 ? static_cast<uint32_t>(deepest) : 0xfffffffeu;
+    if (min_limit < limit) {
+      limit = min_limit;
+      equals = ~0ull;
+    }
+  }
+  // Equals before each warp's segment, then the mass before it.
+  unsigned long long count = 0;
+  for (int id = from + lane; id < to; id += 32) count += Depth(logits[id], state.best, inverse) == limit;
+  count = WarpSum64(count);
+  if (lane == 0) bins[warp] = count;
+  __syncthreads();
+  unsigned long long equals_before = 0;
+  for (int w = 0; w < warp; ++w) equals_before += bins[w];
+  // Adds tokens 32 at a time; `visit` sees each lane's mass and the sum of those before it in the segment.
+  const auto walk = [&](const auto& visit) {
+    unsigned long long seen = equals_before, sum = 0;
+    for (int base = from; base < to; base += 32) {
+      const int id = base + lane;
+      const uint32_t depth = id < to ? Depth(logits[id], state.best, inverse) : 0xffffffffu;
+      const bool equal = id < to && depth == limit;
+      const unsigned equal_lanes = __ballot_sync(0xffffffffu, equal);
+      const bool kept = id < to && (depth < limit || (equal && seen + __popc(equal_lanes & ((1u << lane) - 1)) < equals));
+      seen += __popc(equal_lanes);
+      const unsigned long long mass = kept ? Mass(depth) : 0;
+      unsigned long long inclusive = mass;
+      if (__any_sync(0xffffffffu, kept)) {
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+          const unsigned long long other = __shfl_up_sync(0xffffffffu, inclusive, step);
+          if (lane >= step) inclusive += other;
+        }
+        if (visit(id, mass, sum + inclusive)) return sum;
+        sum += __shfl_sync(0xffffffffu, inclusive, 31);
+      }
+    }
+    return sum;
+  };
+  const unsigned long long own = walk([](int, unsigned long long, unsigned long long) { return false; });
+  if (lane == 0) bins[kWarps + warp] = own;
+  __syncthreads();
+  unsigned long long total = 0, mass_before = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    if (w == warp) mass_before = total;
+    total += bins[kWarps + w];
+  }
+  // total < 2^58 and uniform < 1: the product is below total after rounding down.
+  const unsigned long long target = min(total - 1, static_cast<unsigned long long>(uniform * static_cast<double>(total)));
+  if (total == 0 || target < mass_before || target >= mass_before + own) {
+    if (total == 0 && threadIdx.x == 0) a.draws[row] = Draw{};
+    return;
+  }
+  walk([&](int id, unsigned long long mass, unsigned long long inclusive) {
+    const bool here = mass > 0 && mass_before + inclusive > target && mass_before + inclusive - mass <= target;
+    if (here) {
+      Draw draw;
+      draw.id = id;
+      draw.log_prob = static_cast<float>(log(static_cast<double>(mass) / static_cast<double>(total)));
+      a.draws[row] = draw;
+    }
+    return __any_sync(0xffffffffu, here);
+  });
+}
+
+__global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ double chunk_mass[kMaxChunks];
+  __shared__ float chunk_best[kMaxChunks];
+  __shared__ double warp_sums[kWarps];
+  __shared__ unsigned long long scratch[2];
+  __shared__ int winner[2];
+  __shared__ double total;
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const int row = blockIdx.x, chunks = (a.vocab + kSampleChunk - 1) / kSampleChunk;
+  const SampleRow s = a.rows[row];
+  if (s.active == 0) return;
+  const ChunkStats* stats = a.stats + static_cast<int64_t>(row) * chunks;
+  const float inverse = Inverse(s);
+  RowState state{-INFINITY, a.vocab, 0};
+  ChunkStats own{-INFINITY, 0, 0};
+  if (threadIdx.x < chunks) own = stats[threadIdx.x];
+  if (threadIdx.x < chunks) chunk_best[threadIdx.x] = own.best;
+  __syncthreads();
+  int best_chunk = 0;
+  for (int c = 0; c < chunks; ++c) {
+    if (chunk_best[c] > state.best) {
+      state.best = chunk_best[c];
+      best_chunk = c;
+    }
+  }
+  if (threadIdx.x == best_chunk) winner[0] = own.best_id;
+  if (threadIdx.x < chunks) {
+    chunk_mass[threadIdx.x] = own.sum == 0 ? 0 : static_cast<double>(own.sum) * static_cast<double>(expf((own.best - state.best) * inverse));
+  }
+  __syncthreads();
+  state.best_id = winner[0];
+  if (threadIdx.x == 0) {
+    double sum = 0;
+    for (int c = 0; c < chunks; ++c) sum += chunk_mass[c];
+    total = sum;
+  }
+  __syncthreads();  // winner is read; it may be written again
+  state.total = total;
+  if (!isfinite(total) || !isfinite(state.best) || total <= 0) {
+    if (threadIdx.x == 0) a.draws[row] = Draw{};
+    return;
+  }
+  if (s.temperature == 0) {
+    if (threadIdx.x == 0) a.draws[row] = Draw{state.best_id, -static_cast<float>(log(total))};
+    return;
+  }
+  const double uniform = Uniform(s.seed, s.stream, s.index);
+  if (s.top_k > 0 || s.top_p < 1 || s.min_p > 0) {
+    DrawFiltered(a, row, state, s, uniform, inverse, reinterpret_cast<unsigned long long*>(shared), scratch);
+  } else {
+    DrawUnfiltered(a, row, state, chunk_mass, chunks, uniform, inverse, warp_sums, winner);
+  }
+}
+
+}  // namespace
+
+cudaError_t Sample(const SampleArgs& args, cudaStream_t stream) {
+  const int chunks = (args.vocab + kSampleChunk - 1) / kSampleChunk;
+  if (chunks > kMaxChunks) return cudaErrorInvalidValue;
+  if (const cudaError_t error = Launch(StatsKernel, dim3(chunks, args.count), dim3(kStatsThreads), 0, stream, args); error != cudaSuccess) {
+    return error;
+  }
+  return Launch(DrawKernel, dim3(args.count), dim3(kThreads), kWarps * kBins * sizeof(unsigned long long), stream, args);
+}
+
+}  // namespace hone::rollout::cuda

@@ -1,0 +1,188 @@
+#include "tests/support/catch_torch.h"
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "policy/model/device.h"
+#include "rollout/engine/native_engine.h"
+#include "tests/support/tiny_model.h"
+
+// The whole engine on a GPU against the plain decoder. Skips where there is no GPU.
+
+#define HONE_NEEDS_GPU() \
+  if (const auto found = policy::FindDevice("cuda"); !found.ok()) SKIP(found.status().message())
+
+namespace hone::rollout {
+namespace {
+
+using at::Tensor;
+
+policy::ModelConfig Base() {
+  policy::ModelConfig config;
+  config.vocab_size = 5000;
+  config.hidden_size = 256;
+  config.intermediate_size = 512;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 6;
+  config.num_key_value_heads = 2;
+  config.head_dim = 64;
+  config.max_position_embeddings = 2048;
+  config.initializer_range = 0.08;
+  return config;
+}
+
+std::vector<std::pair<const char*, policy::ModelConfig>> Families() {
+  std::vector<std::pair<const char*, policy::ModelConfig>> out;
+  policy::ModelConfig llama = Base();
+  llama.tie_word_embeddings = false;
+  llama.rope.scaling = {4, 1, 4, 256, false};
+  out.emplace_back("llama3", llama);
+  policy::ModelConfig qwen2 = Base();
+  qwen2.attention_bias = true;
+  qwen2.head_dim = 128;
+  out.emplace_back("qwen2", qwen2);
+  policy::ModelConfig qwen3 = Base();
+  qwen3.query_key_norm = true;
+  qwen3.head_dim = 128;
+  out.emplace_back("qwen3", qwen3);
+  policy::ModelConfig gemma = Base();
+  gemma.query_key_norm = true;
+  gemma.head_dim = 256;
+  gemma.num_attention_heads = 4;
+  gemma.num_key_value_heads = 1;
+  gemma.activation = policy::GateActivation::kGeluTanh;
+  gemma.norm_adds_one = true;
+  gemma.norm_after_blocks = true;
+  gemma.embedding_scale = 16;
+  gemma.local_rope.theta = 10000;
+  gemma.rope.theta = 1e6;
+  gemma.sliding_window = 40;
+  gemma.layer_is_local = {true, false, true};
+  out.emplace_back("gemma3", gemma);
+  return out;
+}
+
+std::unique_ptr<policy::Decoder> Make(const policy::ModelConfig& config) {
+  auto decoder = policy::Decoder::Create(config, {at::Device(at::kCUDA, 0), at::kBFloat16}).value();
+  decoder->parameters().Initialize(3);
+  return decoder;
+}
+
+GenerationRequest Request(int32_t length, int32_t step, int64_t samples, uint64_t seed, int64_t tokens) {
+  GenerationRequest request;
+  for (int32_t i = 0; i < length; ++i) request.prompt_ids.push_back((3 + i * step) % 4999);
+  request.samples = samples;
+  request.seed = seed;
+  request.sampling.max_tokens = tokens;
+  return request;
+}
+
+std::vector<std::vector<Sample>> Run(policy::Decoder& decoder, const std::vector<GenerationRequest>& requests, NativeEngineOptions options = {}) {
+  return NativeEngine::Create(options, decoder).value()->Generate(requests, {}).value();
+}
+
+// log-probs of a sample's tokens by the plain decoder over the whole sequence.
+std::vector<double> Score(policy::Decoder& decoder, const std::vector<int32_t>& prompt, const Sample& sample, double temperature) {
+  at::NoGradGuard no_grad;
+  std::vector<int64_t> ids(prompt.begin(), prompt.end());
+  ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
+  const int64_t length = static_cast<int64_t>(ids.size());
+  policy::PackedSequences attention(at::tensor({int64_t{0}, length}, at::kLong));
+  const Tensor hidden = decoder.Hidden(at::tensor(ids, at::kLong).to(at::kCUDA), at::arange(length, at::kLong).to(at::kCUDA), attention).value();
+  const int64_t count = static_cast<int64_t>(sample.ids.size()), first = static_cast<int64_t>(prompt.size()) - 1;
+  const Tensor targets = at::tensor(std::vector<int64_t>(sample.ids.begin(), sample.ids.end()), at::kLong).to(at::kCUDA);
+  const Tensor log_p = decoder.TargetLogProbs(hidden.narrow(0, first, count), targets, temperature).value().log_probs.to(at::kDouble).cpu();
+  return std::vector<double>(log_p.const_data_ptr<double>(), log_p.const_data_ptr<double>() + count);
+}
+
+TEST_CASE("Log-probs of the fast engine are the plain decoder's within 1e-3 on average, for every family", "[rollout][cuda][gpu]") {
+  HONE_NEEDS_GPU();
+  for (const auto& [name, config] : Families()) {
+    const auto decoder = Make(config);
+    std::vector<GenerationRequest> requests{Request(300, 7, 4, 1, 60), Request(5, 3, 1, 2, 90), Request(700, 11, 2, 3, 30)};
+    for (const int64_t rows : {1, 3, 64}) {
+      const auto results = Run(*decoder, requests, {.max_running = rows, .prefill_tokens = 256, .cache_bytes = int64_t{256} << 20});
+      double sum = 0, worst = 0, count = 0;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        for (const Sample& sample : results[i]) {
+          const std::vector<double> wanted = Score(*decoder, requests[i].prompt_ids, sample, 1);
+          for (size_t t = 0; t < wanted.size(); ++t) {
+            sum += std::abs(wanted[t] - sample.log_probs[t]);
+            worst = std::max(worst, std::abs(wanted[t] - sample.log_probs[t]));
+            ++count;
+          }
+        }
+      }
+      std::printf("%s, %ld rows: mean |d log p| %.2e, worst %.2e over %.0f tokens\n", name, rows, sum / count, worst, count);
+      CHECK(sum / count <= 1e-3);
+    }
+  }
+}
+
+bool Same(const Sample& a, const Sample& b) { return a.ids == b.ids && a.log_probs == b.log_probs; }
+
+TEST_CASE("In deterministic mode a sample depends on its seed alone, to the bit: batch, chunks and preemption do not show",
+          "[rollout][cuda][gpu]") {
+  HONE_NEEDS_GPU();
+  for (const auto& [name, config] : Families()) {
+    const auto decoder = Make(config);
+    const GenerationRequest watched = Request(100, 5, 3, 99, 60);
+    const NativeEngineOptions wide{.max_running = 64, .prefill_tokens = 2048, .cache_bytes = int64_t{64} << 20, .deterministic = true};
+    NativeEngineOptions narrow = wide, scarce = wide;
+    narrow.max_running = 2;
+    narrow.prefill_tokens = 33;
+    const int64_t page_bytes = 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 16;
+    scarce.cache_bytes = 24 * page_bytes;
+    const auto alone = Run(*decoder, {watched}, wide)[0];
+    const auto crowd = Run(*decoder, {Request(3, 2, 9, 1, 80), watched, Request(400, 3, 5, 2, 50)}, wide)[1];
+    const auto chunked = Run(*decoder, {Request(20, 2, 2, 1, 30), watched}, narrow)[1];
+    const auto preempted = Run(*decoder, {Request(50, 2, 5, 1, 90), watched}, scarce)[1];
+    for (size_t j = 0; j < alone.size(); ++j) {
+      INFO(name << " sample " << j);
+      CHECK(Same(alone[j], crowd[j]));
+      CHECK(Same(alone[j], chunked[j]));
+      CHECK(Same(alone[j], preempted[j]));
+    }
+  }
+}
+
+TEST_CASE("New weights in mid-flight change the tokens after them and lose no sample", "[rollout][cuda][gpu]") {
+  HONE_NEEDS_GPU();
+  const auto decoder = Make(Families()[1].second);
+  const auto engine = NativeEngine::Create({.max_running = 8}, *decoder).value();
+  const Tensor other = decoder->parameters().flat() * 1.5;
+  GenerateOptions options;
+  bool done = false;
+  options.stop = [&](size_t, size_t, const Sample& so_far) {
+    if (so_far.ids.size() == 20 && !done) {
+      done = true;
+      REQUIRE(engine->UpdateWeights(other, 7).ok());
+    }
+    return false;
+  };
+  const auto results = engine->Generate({Request(30, 3, 4, 1, 50)}, options).value()[0];
+  for (const Sample& sample : results) {
+    CHECK(sample.ids.size() == 50);
+    REQUIRE(sample.versions.size() == 2);
+    CHECK(sample.versions[0].policy_version == 0);
+    CHECK(sample.versions[1].policy_version == 7);
+    CHECK(sample.versions[1].end == 50);
+  }
+  CHECK(at::equal(decoder->parameters().flat(), other));
+}
+
+TEST_CASE("Weights that are not finite stop the engine and the layer is named", "[rollout][cuda][gpu]") {
+  HONE_NEEDS_GPU();
+  const auto decoder = Make(Families()[0].second);
+  {
+    at::NoGradGuard no_grad;
+    Tensor weight = decoder->parameters().leaf("model.layers.1.mlp.down_proj.weight");
+    weight[3].fill_(std::nan(""));
+  }
+  const absl::Status status = NativeEngine::Create({}, *decoder).value()->Generate({Request(9, 3, 1, 1, 5)}, {}).status();
+  CHECK(status.message() == "request 0, sample 0, token 0: logits are not finite, first in model.layers.1");
+}
+
+}  // namespace
+}  // namespace hone::rollout
