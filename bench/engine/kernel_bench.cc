@@ -1,0 +1,173 @@
+// How near each kernel of the engine comes to the memory's speed, in the shapes of Qwen2.5-1.5B and Qwen3-8B, alone and
+// with cold caches. One line of JSON a kernel and setting.
+//
+//   engine_kernel_bench
+
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cmake/torch_pch.h"
+#include "policy/model/device.h"
+#include "rollout/engine/cuda/check.h"
+#include "rollout/engine/cuda/gemv.h"
+#include "rollout/engine/cuda/paged_attention.h"
+#include "rollout/engine/cuda/sample.h"
+
+namespace hone::rollout::cuda {
+namespace {
+
+using at::Tensor;
+
+at::TensorOptions On(at::ScalarType type) { return at::TensorOptions(at::Device(at::kCUDA, 0)).dtype(type); }
+__nv_bfloat16* Data(const Tensor& t) { return static_cast<__nv_bfloat16*>(t.data_ptr()); }
+
+// Microseconds of one launch, in a graph of `count` launches.
+double Time(int count, const std::function<void(int, cudaStream_t)>& launch) {
+  cudaStream_t stream;
+  CheckCuda(cudaStreamCreate(&stream));
+  for (int i = 0; i < count; ++i) launch(i, stream);
+  cudaGraph_t graph;
+  cudaGraphExec_t ready;
+  CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  for (int i = 0; i < count; ++i) launch(i, stream);
+  CheckCuda(cudaStreamEndCapture(stream, &graph));
+  CheckCuda(cudaGraphInstantiate(&ready, graph, 0));
+  cudaEvent_t from, to;
+  CheckCuda(cudaEventCreate(&from));
+  CheckCuda(cudaEventCreate(&to));
+  float best = 1e9;
+  for (int round = 0; round < 8; ++round) {
+    CheckCuda(cudaEventRecord(from, stream));
+    CheckCuda(cudaGraphLaunch(ready, stream));
+    CheckCuda(cudaEventRecord(to, stream));
+    CheckCuda(cudaEventSynchronize(to));
+    float ms = 0;
+    CheckCuda(cudaEventElapsedTime(&ms, from, to));
+    best = std::min(best, ms);
+  }
+  cudaGraphExecDestroy(ready);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  return 1e3 * best / count;
+}
+
+void Products() {
+  struct Shape { const char* name; int in, out; GemvOutput output; bool norm; };
+  const Shape shapes[] = {{"qkv", 1536, 2048, GemvOutput::kStore, true}, {"o", 1536, 1536, GemvOutput::kAdd, false},
+                          {"gate_up", 1536, 8960, GemvOutput::kGated, true}, {"down", 8960, 1536, GemvOutput::kAdd, false},
+                          {"logits", 1536, 151936, GemvOutput::kLogits, true}, {"8b gate_up", 4096, 12288, GemvOutput::kGated, true}};
+  for (const Shape& s : shapes) {
+    const int64_t rows_of_weight = s.output == GemvOutput::kGated ? 2 * s.out : s.out;
+    const int64_t bytes = rows_of_weight * s.in * 2;
+    const int count = static_cast<int>(std::clamp<int64_t>((int64_t{1} << 30) / bytes, 2, 64));
+    const Tensor weights = at::empty({count, rows_of_weight, s.in}, On(at::kBFloat16)).normal_(0, 0.02);
+    const Tensor norm = at::ones({s.in}, On(at::kBFloat16));
+    for (const int rows : {1, 2, 4}) {
+      const Tensor x = at::randn({rows, s.in}, On(at::kBFloat16));
+      const Tensor y = at::zeros({rows, s.out}, On(s.output == GemvOutput::kLogits ? at::kFloat : at::kBFloat16));
+      for (const int resident : {1, 2, 3}) {
+        const double us = Time(count, [&](int i, cudaStream_t stream) {
+          GemvArgs args;
+          args.x = Data(x);
+          args.norm = s.norm ? Data(norm) : nullptr;
+          args.weight = Data(weights[i]);
+          args.y = y.data_ptr();
+          args.rows = rows;
+          args.in = s.in;
+          args.out = s.out;
+          args.norm_eps = 1e-6f;
+          args.output = s.output;
+          args.resident = resident;
+          CheckCuda(Gemv(args, stream));
+        });
+        std::printf("{\"kernel\": \"gemv %s\", \"rows\": %d, \"resident\": %d, \"us\": %.2f, \"gb_s\": %.0f}\n", s.name, rows, resident, us, bytes / us / 1e3);
+      }
+    }
+  }
+}
+
+void Attentions() {
+  struct Shape { const char* name; int heads, kv_heads; };
+  for (const Shape s : {Shape{"1.5b", 12, 2}, Shape{"8b", 32, 8}}) {
+    for (const int rows : {1, 64, 256}) {
+      const int length = 640, stride = 64, dim = 128;
+      const int64_t pages = int64_t{rows} * (length / kPagePositions + 1);
+      const int64_t page_numbers = 2 * s.kv_heads * kPagePositions * dim;
+      const int layers = static_cast<int>(std::clamp<int64_t>((int64_t{2} << 30) / (pages * page_numbers * 2), 2, 28));
+      const Tensor cache = at::zeros({layers, pages, page_numbers}, On(at::kBFloat16));
+      const Tensor tables = at::randperm(pages, at::kInt).to(On(at::kInt).device()).view({rows, -1});
+      const Tensor wide = at::zeros({rows, stride}, On(at::kInt));
+      wide.narrow(1, 0, tables.size(1)).copy_(tables);
+      const Tensor positions = at::full({rows}, length - 1, On(at::kInt)), angles = at::zeros({length, dim / 2, 2}, On(at::kBFloat16));
+      const Tensor qkv = at::randn({rows, (s.heads + 2 * s.kv_heads) * dim}, On(at::kBFloat16)), out = at::empty({rows, s.heads * dim}, On(at::kBFloat16));
+      const Tensor arrived = at::zeros({rows * s.heads}, On(at::kInt));
+      const int64_t bytes = int64_t{rows} * length * s.kv_heads * dim * 4;
+      for (const int warps : {4, 8}) {
+        for (const int split : {64, 128, 256, 384, 512, 1024}) {
+          PagedAttentionArgs args;
+          args.qkv = Data(qkv);
+          args.out = Data(out);
+          args.positions = positions.const_data_ptr<int32_t>();
+          args.tables = wide.const_data_ptr<int32_t>();
+          args.rotate.angles = Data(angles);
+          args.scale = 0.088f;
+          args.rows = rows;
+          args.heads = s.heads;
+          args.table_stride = stride;
+          args.split_positions = split;
+          args.max_splits = (stride * kPagePositions + split - 1) / split;
+          args.warps = warps;
+          const Tensor partial = at::empty({PagedAttentionScratch(rows, s.heads, dim, args.max_splits)}, On(at::kFloat));
+          args.partial = partial.mutable_data_ptr<float>();
+          args.arrived = arrived.mutable_data_ptr<int32_t>();
+          const double us = Time(layers, [&](int i, cudaStream_t stream) {
+            args.pages = {Data(cache[i]), s.kv_heads, dim};
+            CheckCuda(PagedAttention(args, stream));
+          });
+          std::printf("{\"kernel\": \"attention %s\", \"rows\": %d, \"warps\": %d, \"split\": %d, \"us\": %.2f, \"gb_s\": %.0f}\n", s.name, rows, warps, split, us, bytes / us / 1e3);
+        }
+      }
+    }
+  }
+}
+
+void Samplings() {
+  const int vocab = 151936;
+  for (const int rows : {1, 64, 256}) {
+    const Tensor logits = at::randn({rows, vocab}, On(at::kFloat));
+    for (const bool filtered : {false, true}) {
+      std::vector<SampleRow> host(rows);
+      for (SampleRow& row : host) row.top_p = filtered ? 0.95f : 1.0f;
+      const Tensor device_rows = at::from_blob(host.data(), {rows * static_cast<int64_t>(sizeof(SampleRow))}, at::kByte).to(On(at::kByte).device());
+      const Tensor stats = at::empty({rows * 256 * 12}, On(at::kByte)), draws = at::zeros({rows * 8}, On(at::kByte));
+      SampleArgs args;
+      args.logits = logits.const_data_ptr<float>();
+      args.rows = static_cast<const SampleRow*>(device_rows.const_data_ptr());
+      args.stats = static_cast<ChunkStats*>(stats.data_ptr());
+      args.draws = static_cast<Draw*>(draws.data_ptr());
+      args.count = rows;
+      args.vocab = vocab;
+      const double us = Time(8, [&](int, cudaStream_t stream) { CheckCuda(Sample(args, stream)); });
+      std::printf("{\"kernel\": \"sample\", \"rows\": %d, \"top_p\": %s, \"us\": %.2f}\n", rows, filtered ? "0.95" : "1", us);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hone::rollout::cuda
+
+int main() {
+  if (const auto device = hone::policy::FindDevice("cuda"); !device.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(device.status().message()).c_str());
+    return 2;
+  }
+  at::NoGradGuard no_grad;
+  hone::rollout::cuda::Products();
+  hone::rollout::cuda::Attentions();
+  hone::rollout::cuda::Samplings();
+  return 0;
+}
