@@ -36,8 +36,8 @@ int main(int argc, char** argv) {
 #ifdef HONE_WITH_TORCH
   hone::cli::AddGenerate(app, action);
   hone::cli::AddQuickstart(app, action);
-  hone::cli::AddTrain(app, action);
   hone::cli::AddServe(app, action);
+  hone::cli::AddTrain(app, action);
 #endif
   try {
     app.parse(argc, argv);
