@@ -19,10 +19,6 @@ using Bf16 = __nv_bfloat16;
 Bf16* Data(const Tensor& t) { return t.defined() ? static_cast<Bf16*>(t.data_ptr()) : nullptr; }
 const int32_t* Ints(const Tensor& t) { return t.const_data_ptr<int32_t>(); }
 
-// What decode attention of a few rows brings into L2 for the kernels after it: as much as the memory moves in that time.
-constexpr int64_t kPrefetchGateBytes = int64_t{12} << 20;
-constexpr int64_t kPrefetchBlocks = 48;
-
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -106,13 +102,13 @@ RotateArgs CudaDecoder::RotateOf(const Layer& layer) const {
           config_.norm_adds_one ? 1.0f : 0.0f, static_cast<float>(config_.rms_norm_eps)};
 }
 
-// Positions a block of the attention kernel reads: enough blocks to fill the machine, no more partial results than that
-// takes. Fixed in deterministic mode.
+// Positions a block of the attention kernel reads. Splits are joined at a cost, so there are only as many as fill the
+// machine once. Fixed in deterministic mode.
 int CudaDecoder::SplitPositions(int64_t rows, int64_t table_stride) const {
-  if (deterministic_) return 256;
-  const int64_t positions = table_stride * kPagePositions;
-  const int64_t even = CeilDiv(positions * rows * config_.num_key_value_heads, int64_t{16} * processors_);
-  return static_cast<int>(std::clamp<int64_t>(CeilDiv(even, 128) * 128, 128, 2048));
+  const int64_t positions = table_stride * kPagePositions, least = CeilDiv(CeilDiv(positions, kMaxSplits), 128) * 128;
+  if (deterministic_) return static_cast<int>(std::max<int64_t>(256, CeilDiv(CeilDiv(config_.max_position_embeddings, kMaxSplits), 128) * 128));
+  const int64_t blocks = rows * config_.num_key_value_heads, splits = std::max<int64_t>(1, (processors_ + blocks / 2) / blocks);
+  return static_cast<int>(std::max<int64_t>({128, least, std::min<int64_t>(4096, CeilDiv(CeilDiv(positions, splits), 128) * 128)}));
 }
 
 bool CudaDecoder::Thin(int64_t rows) const { return deterministic_ || rows <= kMaxGemvRows; }
@@ -269,15 +265,9 @@ void CudaDecoder::DecodeAttention(int64_t index, const Tensor& qkv, Tensor& out,
   args.table_stride = input.table_stride;
   args.split_positions = SplitPositions(input.rows, input.table_stride);
   args.max_splits = static_cast<int>(CeilDiv(positions, args.split_positions));
-  args.warps = !deterministic_ && input.rows <= 8 ? 8 : 4;
+  // Few blocks: more warps in each.
+  args.warps = !deterministic_ && input.rows * shape.kv_heads * args.max_splits <= 2 * processors_ ? 8 : 4;
   args.prepared = input.sources == nullptr;
-  if (Thin(input.rows) && input.rows <= kMaxGemvRows && !args.prepared) {
-    args.prefetch[0] = layer.output.const_data_ptr();
-    args.prefetch_bytes[0] = layer.output.nbytes();
-    args.prefetch[1] = layer.gate_up.const_data_ptr();
-    args.prefetch_bytes[1] = std::min<int64_t>(layer.gate_up.nbytes(), kPrefetchGateBytes);
-    args.prefetch_splits = static_cast<int>(CeilDiv(kPrefetchBlocks, shape.kv_heads * input.rows));
-  }
   args.partial = partial.mutable_data_ptr<float>();
   args.arrived = arrived.mutable_data_ptr<int32_t>();
   CheckCuda(PagedAttention(args, stream()));

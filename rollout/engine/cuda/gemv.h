@@ -34,11 +34,10 @@ struct GemvArgs {
   bool gelu = false;
   GemvOutput output = GemvOutput::kStore;
   int processors = 132;                   // of the device
-  int resident = 2;                       // blocks a processor runs at once, at most 3: two leave room for the next kernel's
-  int split = 1;                          // warps that share a weight row; Gemv sets it
+  int resident = 1;                       // blocks a processor runs at once: one leaves room for the next kernel's
 };
 
 /// Pointers are aligned to 16 bytes. cudaErrorInvalidValue: another number of rows.
-cudaError_t Gemv(GemvArgs args, cudaStream_t stream);
+cudaError_t Gemv(const GemvArgs& args, cudaStream_t stream);
 
 }  // namespace hone::rollout::cuda

@@ -54,23 +54,6 @@ constexpr int SharedBytes(int warps) {
   return queries + (ring > join ? ring : join);
 }
 
-constexpr int64_t kPrefetchBytes = 4096;  // an instruction
-
-// This thread's share of what the grid's extra blocks bring into L2.
-__device__ void PrefetchWeights(const PagedAttentionArgs& a) {
-  const int64_t blocks = static_cast<int64_t>(gridDim.x) * a.prefetch_splits;
-  const int64_t block = static_cast<int64_t>(blockIdx.y - a.max_splits) * gridDim.x + blockIdx.x;
-  const int64_t thread = block * blockDim.x + threadIdx.x, threads = blocks * blockDim.x;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const char* from = static_cast<const char*>(a.prefetch[i]);
-    for (int64_t at = thread * kPrefetchBytes; at < a.prefetch_bytes[i]; at += threads * kPrefetchBytes) {
-      const uint32_t bytes = static_cast<uint32_t>(min(kPrefetchBytes, a.prefetch_bytes[i] - at));
-      asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from + at), "r"(bytes));
-    }
-  }
-}
-
 template <int kDim, int kWarps>
 __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedAttentionArgs a) {
   constexpr int kChunks = kDim / 8, kPageBytes = kPagePositions * kDim * 2, kThreads = kWarps * 32;
@@ -87,10 +70,6 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
   const int first = a.window > 0 ? max(0, length - a.window) : 0;
   const int first_split = first / a.split_positions, last_split = position / a.split_positions;
   LetNextKernelStart();
-  if (split >= a.max_splits) {
-    PrefetchWeights(a);
-    return;
-  }
   if (position < 0 || split < first_split || split > last_split) return;
   const int begin = max(first, split * a.split_positions), end = min(length, (split + 1) * a.split_positions);
   const int first_page = begin / kPagePositions, last_page = (end - 1) / kPagePositions;
@@ -284,15 +263,23 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
   __syncthreads();
   if (!last_block) return;
   __threadfence();
+  // The splits' maxima and sums first, one a thread, into the shared memory that `join` held.
+  const int splits = last_split - first_split + 1;
+  float2* weights = reinterpret_cast<float2*>(join);  // [queries][splits]; the host keeps splits within kMaxSplits
+  for (int i = threadIdx.x; i < queries * splits; i += kThreads) {
+    const int q = i / splits, s = first_split + i % splits;
+    weights[i] = __ldcg(reinterpret_cast<const float2*>(weights_at) + (heads_before + q) * a.max_splits + s);
+  }
+  __syncthreads();
   for (int i = threadIdx.x; i < queries * kDim; i += kThreads) {
     const int q = i / kDim, d = i % kDim;
-    const float2* weights = reinterpret_cast<const float2*>(weights_at) + (heads_before + q) * a.max_splits;
-    const float* values = a.partial + (heads_before + q) * a.max_splits * kDim + d;
+    const float* values = a.partial + ((heads_before + q) * a.max_splits + first_split) * kDim + d;
     float top = -INFINITY;
-    for (int s = first_split; s <= last_split; ++s) top = fmaxf(top, __ldcg(weights + s).x);
+    for (int s = 0; s < splits; ++s) top = fmaxf(top, weights[q * splits + s].x);
     float total = 0, value = 0;
-    for (int s = first_split; s <= last_split; ++s) {
-      const float2 w = __ldcg(weights + s);
+#pragma unroll 8
+    for (int s = 0; s < splits; ++s) {
+      const float2 w = weights[q * splits + s];
       const float factor = exp2f(w.x - top);
       total += factor * w.y;
       value += factor * __ldcg(values + static_cast<int64_t>(s) * kDim);
@@ -304,7 +291,7 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
 template <int kDim, int kWarps>
 cudaError_t Run(const PagedAttentionArgs& a, cudaStream_t stream) {
   const int tiles = (a.heads / a.pages.kv_heads + kQueries - 1) / kQueries;
-  return Launch(PagedAttentionKernel<kDim, kWarps>, dim3(a.pages.kv_heads * tiles, a.max_splits + a.prefetch_splits, a.rows), dim3(kWarps * 32),
+  return Launch(PagedAttentionKernel<kDim, kWarps>, dim3(a.pages.kv_heads * tiles, a.max_splits, a.rows), dim3(kWarps * 32),
                 SharedBytes<kDim>(kWarps), stream, a);
 }
 
@@ -320,6 +307,7 @@ int64_t PagedAttentionScratch(int rows, int heads, int head_dim, int max_splits)
 }
 
 cudaError_t PagedAttention(const PagedAttentionArgs& args, cudaStream_t stream) {
+  if (args.max_splits > kMaxSplits) return cudaErrorInvalidValue;
   switch (args.pages.head_dim) {
     case 64: return RunWarps<64>(args, stream);
     case 128: return RunWarps<128>(args, stream);

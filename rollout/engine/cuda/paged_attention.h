@@ -10,6 +10,8 @@
 
 namespace hone::rollout::cuda {
 
+inline constexpr int kMaxSplits = 256;
+
 struct PagedAttentionArgs {
   const __nv_bfloat16* qkv = nullptr;  // [rows, (heads + 2 * kv_heads) * head_dim] as the projection left it
   __nv_bfloat16* out = nullptr;        // [rows, heads * head_dim]
@@ -23,14 +25,9 @@ struct PagedAttentionArgs {
   int heads = 0;
   int table_stride = 0;
   int split_positions = 0;   // a multiple of kPagePositions
-  int max_splits = 1;        // positions[r] < max_splits * split_positions for every row
+  int max_splits = 1;        // positions[r] < max_splits * split_positions for every row; at most kMaxSplits
   int warps = 4;             // of a block: 4 or 8
   bool prepared = false;     // queries are rotated and the new keys and values are in their pages already
-  /// Weights of the next kernels that blocks without work of their own bring into the L2 cache meanwhile: at a few rows
-  /// attention leaves the memory idle. Multiples of 16 bytes; null: none.
-  const void* prefetch[2] = {nullptr, nullptr};
-  int64_t prefetch_bytes[2] = {0, 0};
-  int prefetch_splits = 0;   // of the grid's second dimension, after max_splits
   float* partial = nullptr;  // PagedAttentionScratch numbers
   int32_t* arrived = nullptr;  // [rows * heads], zero before the first call; left zero
 };

@@ -175,48 +175,86 @@ __device__ __forceinline__ uint32_t Depth(float logit, float best, float inverse
 }
 // Of the best token's mass, in units of 2^-40.
 __device__ __forceinline__ unsigned long long Mass(uint32_t depth) {
-  return depth == 0xffffffffu ? 0ull : __float2ull_rn(expf(__uint2float_rn(depth) * -0x1.0p-27f) * 0x1.0p40f);
+  return depth == 0xffffffffu ? 0ull : __float2ull_rn(exp2f(__uint2float_rn(depth) * (-0x1.0p-27f * 1.44269504f)) * 0x1.0p40f);
 }
 
-struct Cut {
-  uint32_t depth;           // tokens above it are kept
-  unsigned long long before;  // counted above it
+constexpr int kListed = 4096;  // tokens of one coarse bin that are looked at further without reading all logits again
+
+// Shared memory of a row with filters.
+struct FilterScratch {
+  unsigned long long bins[kWarps][kBins];
+  uint32_t listed[kListed];
+  unsigned long long chosen[2];
+  unsigned long long sums[kWarps];
+  int count;
 };
 
-// The depth at which the running amount, most likely first, reaches `wanted` (> 0): counts or masses.
+struct Cut {
+  uint32_t depth;             // tokens above it are kept
+  unsigned long long before;  // counted above it
+  unsigned long long at;      // counted at it
+};
+
+// The depth at which the running amount, most likely first, reaches `wanted` (> 0): counts or masses. Found byte by byte
+// of the depth; after the first only the tokens of its bin matter.
 __device__ Cut FindCut(const float* logits, int vocab, const RowState& state, float inverse, unsigned long long wanted,
-                       bool masses, unsigned long long* bins, unsigned long long* chosen) {
-  const int warp = threadIdx.x / 32;
+                       bool masses, FilterScratch& f) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   uint32_t prefix = 0;
-  unsigned long long before = 0;
+  unsigned long long before = 0, at = 0;
+  bool listed = false;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < kWarps * kBins; i += kThreads) bins[i] = 0;
+    for (int i = threadIdx.x; i < kWarps * kBins; i += kThreads) f.bins[i / kBins][i % kBins] = 0;
+    if (shift == 24 && threadIdx.x == 0) f.count = 0;
     __syncthreads();
-    for (int id = threadIdx.x; id < vocab; id += kThreads) {
-      const uint32_t depth = Depth(logits[id], state.best, inverse);
-      if (shift < 24 && (depth >> (shift + 8)) != prefix) continue;
-      atomicAdd(&bins[warp * kBins + (depth >> shift & 255)], masses ? Mass(depth) : 1ull);
+    const auto count = [&](uint32_t depth) {
+      if (shift < 24 && (depth >> (shift + 8)) != prefix) return;
+      if (shift == 16 && !listed) {
+        const int place = atomicAdd(&f.count, 1);
+        if (place < kListed) f.listed[place] = depth;
+      }
+      atomicAdd(&f.bins[warp][depth >> shift & 255], masses ? Mass(depth) : 1ull);
+    };
+    if (listed) {
+      for (int i = threadIdx.x; i < f.count; i += kThreads) count(f.listed[i]);
+    } else {
+#pragma unroll 4
+      for (int id = threadIdx.x; id < vocab; id += kThreads) count(Depth(logits[id], state.best, inverse));
     }
     __syncthreads();
+    if (shift == 16) listed = f.count <= kListed;
     if (threadIdx.x < kBins) {
       unsigned long long sum = 0;
-      for (int w = 0; w < kWarps; ++w) sum += bins[w * kBins + threadIdx.x];
-      bins[threadIdx.x] = sum;
+      for (int w = 0; w < kWarps; ++w) sum += f.bins[w][threadIdx.x];
+      f.bins[0][threadIdx.x] = sum;
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-      unsigned long long running = before;
-      int bin = 0;
-      while (bin < kBins - 1 && running + bins[bin] < wanted) running += bins[bin++];
-      chosen[0] = static_cast<unsigned long long>(bin);
-      chosen[1] = running;
+    if (warp == 0) {  // 8 bins a lane
+      unsigned long long own = 0;
+      for (int b = 0; b < 8; ++b) own += f.bins[0][lane * 8 + b];
+      unsigned long long inclusive = own;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const unsigned long long other = __shfl_up_sync(0xffffffffu, inclusive, step);
+        if (lane >= step) inclusive += other;
+      }
+      const unsigned reached = __ballot_sync(0xffffffffu, before + inclusive >= wanted);
+      const int chosen_lane = reached == 0 ? 31 : __ffs(reached) - 1;
+      if (lane == chosen_lane) {
+        unsigned long long running = before + inclusive - own;
+        int bin = lane * 8;
+        while (bin < lane * 8 + 7 && running + f.bins[0][bin] < wanted) running += f.bins[0][bin++];
+        f.chosen[0] = static_cast<unsigned long long>(bin);
+        f.chosen[1] = running;
+      }
     }
     __syncthreads();
-    prefix = prefix << 8 | static_cast<uint32_t>(chosen[0]);
-    before = chosen[1];
+    at = f.bins[0][f.chosen[0]];
+    prefix = prefix << 8 | static_cast<uint32_t>(f.chosen[0]);
+    before = f.chosen[1];
     __syncthreads();
   }
-  return {prefix, before};
+  return {prefix, before, at};
 }
 
 __device__ unsigned long long WarpSum64(unsigned long long x) {
@@ -225,103 +263,124 @@ __device__ unsigned long long WarpSum64(unsigned long long x) {
   return x;
 }
 
-// With filters: the kept tokens are those above a depth, and at it the first `equals` by id.
-__device__ void DrawFiltered(const SampleArgs& a, int row, const RowState& state, const SampleRow& s, double uniform,
-                             float inverse, unsigned long long* bins, unsigned long long* scratch) {
-  const float* logits = LogitsOf(a, row);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int segment = (a.vocab + kWarps - 1) / kWarps, from = warp * segment, to = min(a.vocab, from + segment);
+// Sums over the block, to every thread; integers, so that the order does not matter.
+__device__ unsigned long long BlockSum64(unsigned long long x, FilterScratch& f) {
+  x = WarpSum64(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) f.sums[threadIdx.x / 32] = x;
+  __syncthreads();
+  unsigned long long sum = 0;
+  for (int w = 0; w < kWarps; ++w) sum += f.sums[w];
+  return sum;
+}
+
+// What the filters leave: tokens above a depth, and at it the first `equals` by id.
+struct Kept {
   uint32_t limit = 0xffffffffu;
   unsigned long long equals = ~0ull;
-  if (s.top_k > 0 && s.top_k < a.vocab) {
-    const Cut cut = FindCut(logits, a.vocab, state, inverse, s.top_k, false, bins, scratch);
-    limit = cut.depth;
-    equals = s.top_k - cut.before;
+};
+
+__device__ Kept ApplyFilters(const float* logits, int vocab, const RowState& state, const SampleRow& s, float inverse, FilterScratch& f) {
+  Kept kept;
+  if (s.top_k > 0 && s.top_k < vocab) {
+    const Cut cut = FindCut(logits, vocab, state, inverse, s.top_k, false, f);
+    kept.limit = cut.depth;
+    const unsigned long long needed = s.top_k - cut.before;
+    kept.equals = needed >= cut.at ? ~0ull : needed;
   }
   if (s.top_p < 1) {
-    // Mass of what top-k left.
-    unsigned long long mass = 0;
-    for (int id = threadIdx.x; id < a.vocab; id += kThreads) {
+    unsigned long long mass = 0;  // of what top-k left
+#pragma unroll 4
+    for (int id = threadIdx.x; id < vocab; id += kThreads) {
       const uint32_t depth = Depth(logits[id], state.best, inverse);
-      if (depth < limit || (depth == limit && equals == ~0ull)) mass += Mass(depth);
+      if (depth < kept.limit || (depth == kept.limit && kept.equals == ~0ull)) mass += Mass(depth);
     }
-    mass = WarpSum64(mass);
-    if (lane == 0) bins[warp] = mass;
-    __syncthreads();
-    mass = equals == ~0ull ? 0 : equals * Mass(limit);
-    for (int w = 0; w < kWarps; ++w) mass += bins[w];
-    __syncthreads();
+    mass = BlockSum64(mass, f) + (kept.equals == ~0ull ? 0 : kept.equals * Mass(kept.limit));
     const unsigned long long wanted = max(1ull, min(mass, __double2ull_ru(static_cast<double>(s.top_p) * static_cast<double>(mass))));
-    const Cut cut = FindCut(logits, a.vocab, state, inverse, wanted, true, bins, scratch);
+    const Cut cut = FindCut(logits, vocab, state, inverse, wanted, true, f);
     const unsigned long long each = max(1ull, Mass(cut.depth));
-    const unsigned long long needed = wanted > cut.before ? (wanted - cut.before + each - 1) / each : 1;
-    equals = cut.depth == limit ? min(equals, needed) : needed;
-    limit = cut.depth;
+    unsigned long long needed = wanted > cut.before ? (wanted - cut.before + each - 1) / each : 1;
+    if (needed * each >= cut.at) needed = ~0ull;
+    kept.equals = cut.depth == kept.limit ? min(kept.equals, needed) : needed;
+    kept.limit = cut.depth;
   }
   if (s.min_p > 0) {
     const double deepest = -log(static_cast<double>(s.min_p)) * 134217728.0;
-    const uint32_t min_limit = deepest < 4294967294.0 ? static_cast<uint32_t>(deepest) : 0xfffffffeu;
-    if (min_limit < limit) {
-      limit = min_limit;
-      equals = ~0ull;
-    }
+    const uint32_t limit = deepest < 4294967294.0 ? static_cast<uint32_t>(deepest) : 0xfffffffeu;
+    if (limit < kept.limit) kept = {limit, ~0ull};
   }
-  // Equals before each warp's segment, then the mass before it.
-  unsigned long long count = 0;
-  for (int id = from + lane; id < to; id += 32) count += Depth(logits[id], state.best, inverse) == limit;
-  count = WarpSum64(count);
-  if (lane == 0) bins[warp] = count;
-  __syncthreads();
+  return kept;
+}
+
+// The token whose interval of the kept mass, ids ascending, holds `uniform`. Each warp adds up a run of ids; the warp that
+// holds the target walks its run.
+__device__ void DrawFiltered(const SampleArgs& a, int row, const RowState& state, const SampleRow& s, double uniform,
+                             float inverse, FilterScratch& f) {
+  const float* logits = LogitsOf(a, row);
+  const Kept kept = ApplyFilters(logits, a.vocab, state, s, inverse, f);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int segment = (a.vocab + kWarps - 1) / kWarps, from = min(a.vocab, warp * segment), to = min(a.vocab, from + segment);
+  const bool all_equals = kept.equals == ~0ull;
   unsigned long long equals_before = 0;
-  for (int w = 0; w < warp; ++w) equals_before += bins[w];
-  // Adds tokens 32 at a time; `visit` sees each lane's mass and the sum of those before it in the segment.
-  const auto walk = [&](const auto& visit) {
-    unsigned long long seen = equals_before, sum = 0;
-    for (int base = from; base < to; base += 32) {
-      const int id = base + lane;
-      const uint32_t depth = id < to ? Depth(logits[id], state.best, inverse) : 0xffffffffu;
-      const bool equal = id < to && depth == limit;
-      const unsigned equal_lanes = __ballot_sync(0xffffffffu, equal);
-      const bool kept = id < to && (depth < limit || (equal && seen + __popc(equal_lanes & ((1u << lane) - 1)) < equals));
-      seen += __popc(equal_lanes);
-      const unsigned long long mass = kept ? Mass(depth) : 0;
-      unsigned long long inclusive = mass;
-      if (__any_sync(0xffffffffu, kept)) {
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-          const unsigned long long other = __shfl_up_sync(0xffffffffu, inclusive, step);
-          if (lane >= step) inclusive += other;
-        }
-        if (visit(id, mass, sum + inclusive)) return sum;
-        sum += __shfl_sync(0xffffffffu, inclusive, 31);
-      }
-    }
-    return sum;
+  if (!all_equals) {
+    unsigned long long count = 0;
+    for (int id = from + lane; id < to; id += 32) count += Depth(logits[id], state.best, inverse) == kept.limit;
+    count = WarpSum64(count);
+    __syncthreads();
+    if (lane == 0) f.sums[warp] = count;
+    __syncthreads();
+    for (int w = 0; w < warp; ++w) equals_before += f.sums[w];
+    __syncthreads();
+  }
+  // Mass of the lane's token in the 32 from `base`; `seen` counts equals.
+  const auto mass_at = [&](int base, unsigned long long& seen) -> unsigned long long {
+    const int id = base + lane;
+    const uint32_t depth = id < to ? Depth(logits[id], state.best, inverse) : 0xffffffffu;
+    if (all_equals) return id < to && depth <= kept.limit ? Mass(depth) : 0;
+    const bool equal = id < to && depth == kept.limit;
+    const unsigned lanes = __ballot_sync(0xffffffffu, equal);
+    const bool keep = id < to && (depth < kept.limit || (equal && seen + __popc(lanes & ((1u << lane) - 1)) < kept.equals));
+    seen += __popc(lanes);
+    return keep ? Mass(depth) : 0;
   };
-  const unsigned long long own = walk([](int, unsigned long long, unsigned long long) { return false; });
-  if (lane == 0) bins[kWarps + warp] = own;
+  unsigned long long own = 0, seen = equals_before;
+#pragma unroll 4
+  for (int base = from; base < to; base += 32) own += mass_at(base, seen);
+  own = WarpSum64(own);
   __syncthreads();
-  unsigned long long total = 0, mass_before = 0;
+  if (lane == 0) f.sums[warp] = own;
+  __syncthreads();
+  unsigned long long total = 0, before = 0;
   for (int w = 0; w < kWarps; ++w) {
-    if (w == warp) mass_before = total;
-    total += bins[kWarps + w];
+    if (w == warp) before = total;
+    total += f.sums[w];
+  }
+  if (total == 0) {
+    if (threadIdx.x == 0) a.draws[row] = Draw{};
+    return;
   }
   // total < 2^58 and uniform < 1: the product is below total after rounding down.
   const unsigned long long target = min(total - 1, static_cast<unsigned long long>(uniform * static_cast<double>(total)));
-  if (total == 0 || target < mass_before || target >= mass_before + own) {
-    if (total == 0 && threadIdx.x == 0) a.draws[row] = Draw{};
-    return;
-  }
-  walk([&](int id, unsigned long long mass, unsigned long long inclusive) {
-    const bool here = mass > 0 && mass_before + inclusive > target && mass_before + inclusive - mass <= target;
+  if (target < before || target >= before + own) return;
+  seen = equals_before;
+  for (int base = from; base < to; base += 32) {
+    const unsigned long long mass = mass_at(base, seen);
+    unsigned long long inclusive = mass;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const unsigned long long other = __shfl_up_sync(0xffffffffu, inclusive, step);
+      if (lane >= step) inclusive += other;
+    }
+    const bool here = mass > 0 && before + inclusive > target && before + inclusive - mass <= target;
     if (here) {
       Draw draw;
-      draw.id = id;
+      draw.id = base + lane;
       draw.log_prob = static_cast<float>(log(static_cast<double>(mass) / static_cast<double>(total)));
       a.draws[row] = draw;
     }
-    return __any_sync(0xffffffffu, here);
-  });
+    if (__any_sync(0xffffffffu, here)) return;
+    before += __shfl_sync(0xffffffffu, inclusive, 31);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
@@ -329,7 +388,6 @@ __global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
   __shared__ double chunk_mass[kMaxChunks];
   __shared__ float chunk_best[kMaxChunks];
   __shared__ double warp_sums[kWarps];
-  __shared__ unsigned long long scratch[2];
   __shared__ int winner[2];
   __shared__ double total;
   LetNextKernelStart();
@@ -374,7 +432,7 @@ __global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
   }
   const double uniform = Uniform(s.seed, s.stream, s.index);
   if (s.top_k > 0 || s.top_p < 1 || s.min_p > 0) {
-    DrawFiltered(a, row, state, s, uniform, inverse, reinterpret_cast<unsigned long long*>(shared), scratch);
+    DrawFiltered(a, row, state, s, uniform, inverse, *reinterpret_cast<FilterScratch*>(shared));
   } else {
     DrawUnfiltered(a, row, state, chunk_mass, chunks, uniform, inverse, warp_sums, winner);
   }
@@ -388,7 +446,7 @@ cudaError_t Sample(const SampleArgs& args, cudaStream_t stream) {
   if (const cudaError_t error = Launch(StatsKernel, dim3(chunks, args.count), dim3(kStatsThreads), 0, stream, args); error != cudaSuccess) {
     return error;
   }
-  return Launch(DrawKernel, dim3(args.count), dim3(kThreads), kWarps * kBins * sizeof(unsigned long long), stream, args);
+  return Launch(DrawKernel, dim3(args.count), dim3(kThreads), sizeof(FilterScratch), stream, args);
 }
 
 }  // namespace hone::rollout::cuda

@@ -28,7 +28,7 @@ policy::ModelConfig Base() {
   config.num_key_value_heads = 2;
   config.head_dim = 64;
   config.max_position_embeddings = 2048;
-  config.initializer_range = 0.08;
+  config.initializer_range = 0.02;
   return config;
 }
 

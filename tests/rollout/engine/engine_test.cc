@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
+#include "base/file.h"
+#include "policy/model/hf_folder.h"
 #include "rollout/engine/native_engine.h"
 #include "rollout/engine/philox.h"
 #include "rollout/engine/token_sampler.h"
@@ -93,6 +97,23 @@ TEST_CASE("Temperature 0 follows the most likely token", "[rollout][engine]") {
     CHECK(decoder->Logits(hidden).value()[length - 1].argmax().item<int64_t>() == wanted);
     ids.push_back(wanted);
   }
+}
+
+TEST_CASE("Greedy answers of every family are those of transformers in fp32", "[rollout][engine]") {
+  const nlohmann::json reference = nlohmann::json::parse(ReadFile(HONE_GREEDY).value());
+  std::set<std::string> families;
+  for (const nlohmann::json& wanted : reference["cases"]) {
+    const std::string name = wanted["model"];
+    families.insert(name);
+    const auto decoder = policy::LoadHfFolder(std::string(HONE_REFERENCE) + "/" + name).value();
+    GenerationRequest request{wanted["prompt"], 1, 0, {}};
+    request.sampling.temperature = 0;
+    request.sampling.max_tokens = 60;
+    request.sampling.stop_ids = decoder->config().eos_token_ids;
+    INFO(name << ", prompt of " << request.prompt_ids.size());
+    CHECK(Run(*decoder, {request})[0][0].ids == wanted["tokens"].get<std::vector<int32_t>>());
+  }
+  CHECK(families.size() == 4);
 }
 
 TEST_CASE("Sampling frequencies follow the filtered distribution, and the log-prob is of that distribution", "[rollout][engine]") {
