@@ -109,6 +109,7 @@ void AddGenerate(CLI::App& app, Action& action) {
   generate->add_option("--stop", arguments->stop, "Texts that end an answer");
   generate->add_option("--seed", arguments->seed, "Default 0");
   generate->add_option("--device", arguments->model.device, "auto, cpu, cuda or cuda:N; default auto");
+  generate->add_flag("--fp32", arguments->model.fp32, "On a CPU: weights in fp32 rather than bf16");
   generate->add_option("--cache-gb", arguments->cache_gb, "Memory for keys and values; default most of the GPU's, 1 GiB on a CPU")->check(CLI::NonNegativeNumber);
   generate->add_flag("--deterministic", arguments->model.deterministic, "On a GPU: a sample depends on its seed alone; slower");
   generate->callback([arguments, &action] { action = [arguments] { return Report(Generate(*arguments)); }; });

@@ -76,6 +76,7 @@ void AddServe(CLI::App& app, Action& action) {
   serve->add_option("--port", arguments->server.port, "Default 8000; 0 takes a free one")->check(CLI::Range(0, 65535));
   serve->add_option("--name", arguments->name, "The model's name in the API; default the folder's");
   serve->add_option("--device", arguments->model.device, "auto, cpu, cuda or cuda:N; default auto");
+  serve->add_flag("--fp32", arguments->model.fp32, "On a CPU: weights in fp32 rather than bf16");
   serve->add_option("--max-running", arguments->model.max_running, "Samples decoded together; default 256")->check(CLI::Range(1, 4096));
   serve->add_option("--max-waiting", arguments->service.max_waiting, "Samples that may wait before calls are refused; default 4096")->check(CLI::PositiveNumber);
   serve->add_option("--cache-gb", arguments->cache_gb, "Memory for keys and values; default most of the GPU's, 1 GiB on a CPU")->check(CLI::NonNegativeNumber);

@@ -1,6 +1,6 @@
 // Generation speed of the in-process engine with random weights of a published model's shape.
 //
-//   engine_bench --shape qwen1_5b --device cuda [--record] [--only b1,b64]
+//   engine_bench --shape qwen1_5b --device cuda [--record FILE --commit HASH] [--only b1,b64]
 //   engine_bench --first-token FOLDER      seconds from the program's start to the first token of a model folder
 //
 // Every scenario is one line of JSON on stdout. Tokens per second count generated tokens over the whole time, prompts
@@ -11,11 +11,16 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/file.h"
 #include "base/results.h"
 #include "cmake/torch_pch.h"
 #include "policy/model/decoder.h"
@@ -81,10 +86,12 @@ struct Arguments {
   std::string device = "cuda";
   std::string only;
   std::string first_token;
-  int64_t cache_gb = 40;
+  int64_t cache_gb = 0;  // 0: 40 on a GPU, 1 on the CPU
   int64_t threads = 0;
   bool deterministic = false;
-  bool record = false;
+  std::string record;   // file
+  std::string machine = "NVIDIA H200";
+  std::string commit = "unknown";
 };
 
 class Bench {
@@ -103,7 +110,8 @@ class Bench {
     rollout::NativeEngineOptions options;
     options.max_running = rows;
     options.prefill_tokens = decoder_.parameters().flat().is_cuda() ? 8192 : 2048;
-    options.cache_bytes = arguments_.cache_gb << 30;
+    const bool cpu = decoder_.parameters().flat().is_cpu();
+    options.cache_bytes = (arguments_.cache_gb > 0 ? arguments_.cache_gb : cpu ? 1 : 40) << 30;
     options.deterministic = arguments_.deterministic;
     auto engine = rollout::NativeEngine::Create(options, decoder_);
     if (!engine.ok()) {
@@ -161,7 +169,8 @@ class Bench {
                 static_cast<double>(prompts * samples * (tokens - 1)) / decode, 1e3 * decode / static_cast<double>(tokens - 1),
                 static_cast<double>(prompts * prompt) / (all - decode));
     std::fflush(stdout);
-    Keep(name + "_tok_s", total / all, "tok/s");
+    Keep(absl::StrCat(name, name == "b256" ? "_n256" : "", "_tok_s"), total / all, "tok/s");
+    Keep(absl::StrCat(name, name == "b256" ? "_n256" : "", "_decode_tok_s"), static_cast<double>(prompts * samples * (tokens - 1)) / decode, "tok/s");
   }
 
   void GroupPrefill() {
@@ -176,7 +185,7 @@ class Bench {
     std::printf("{\"shape\": \"%s\", \"name\": \"group_prefill\", \"one_s\": %.5f, \"eight_s\": %.5f, \"ratio\": %.3f, \"prefill_tok_s\": %.0f}\n",
                 arguments_.shape.c_str(), one, eight, eight / one, 4096 / one);
     std::fflush(stdout);
-    if (arguments_.shape == "qwen1_5b") results_.push_back({"engine.group_prefill_ratio", eight / one, "x", {}, {}, {}, {}});
+    if (arguments_.shape == "qwen1_5b") Add("engine.group_prefill_ratio", eight / one, "x");
   }
 
   // New weights in the middle of a generation: how long it takes, and that every sample goes on to its end.
@@ -204,14 +213,16 @@ class Bench {
     std::printf("{\"shape\": \"%s\", \"name\": \"weight_update\", \"updates\": %ld, \"worst_ms\": %.2f, \"lost\": %zu, \"versions_in_a_sample\": %zu}\n",
                 arguments_.shape.c_str(), version, 1e3 * worst, lost, spans);
     std::fflush(stdout);
-    if (arguments_.shape == "qwen1_5b") results_.push_back({"engine.weight_update_ms", 1e3 * worst, "ms", {}, {}, {}, {}});
+    if (arguments_.shape == "qwen1_5b") Add("engine.weight_update_ms", 1e3 * worst, "ms");
   }
 
   void Keep(const std::string& what, double value, const std::string& unit) {
     const std::string model = arguments_.shape == "qwen8b" ? "qwen8b" : "qwen1_5b";
     const std::string prefix = arguments_.device == "cpu" ? "engine.cpu." : "engine." + model + ".";
-    results_.push_back({prefix + what, value, unit, {}, {}, {}, {}});
+    Add(prefix + what, value, unit);
   }
+
+  void Add(const std::string& id, double value, const std::string& unit) { results_.push_back({id, value, unit, {}, {}, {}, {}}); }
 
   const std::vector<BenchResult>& results() const { return results_; }
 
@@ -221,10 +232,31 @@ class Bench {
   std::vector<BenchResult> results_;
 };
 
+// A folder with these weights, loaded by a fresh process: seconds until its first token.
+void Start(const Arguments& arguments, const policy::Decoder& decoder, Bench& bench) {
+  if (!bench.Wanted("start") || arguments.shape != "qwen1_5b") return;
+  const auto folder = TempFolder::Create("hone_engine_bench");
+  if (!folder.ok()) return;
+  const policy::ModelConfig& c = decoder.config();
+  const std::string config = absl::StrFormat(
+      "{\"model_type\": \"qwen2\", \"vocab_size\": %d, \"hidden_size\": %d, \"intermediate_size\": %d, \"num_hidden_layers\": %d, "
+      "\"num_attention_heads\": %d, \"num_key_value_heads\": %d, \"max_position_embeddings\": %d, \"rope_theta\": 1000000.0, "
+      "\"tie_word_embeddings\": true}",
+      c.vocab_size, c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.max_position_embeddings);
+  if (!policy::SaveHfWeights(decoder, folder->path()).ok() || !WriteFileAtomically(folder->path() + "/config.json", config).ok()) return;
+  const std::string command = absl::StrCat(std::filesystem::read_symlink("/proc/self/exe").string(), " --first-token ", folder->path(), " --device ",
+                                           arguments.device, " --cache-gb 8");
+  const Clock::time_point start = Clock::now();
+  if (std::system(command.c_str()) != 0) return;
+  const double seconds = Seconds(start);
+  std::printf("{\"shape\": \"qwen1_5b\", \"name\": \"start\", \"seconds\": %.3f}\n", seconds);
+  bench.Add("engine.start_s", seconds, "s");
+}
+
 int FirstToken(const Arguments& arguments) {
   const Clock::time_point start = Clock::now();
   const at::Device device = policy::FindDevice(arguments.device).value();
-  auto decoder = policy::LoadHfFolder(arguments.first_token, {device, device.is_cpu() ? at::kFloat : at::kBFloat16});
+  auto decoder = policy::LoadHfFolder(arguments.first_token, {device, at::kBFloat16, /*fp32_activations=*/device.is_cpu()});
   if (!decoder.ok()) {
     std::fprintf(stderr, "%s\n", std::string(decoder.status().message()).c_str());
     return 1;
@@ -237,6 +269,21 @@ int FirstToken(const Arguments& arguments) {
   return 0;
 }
 
+// Keeps the figures where asked to.
+int Finish(const Arguments& arguments, const Bench& bench) {
+  if (arguments.record.empty()) return 0;
+  std::vector<BenchResult> results = bench.results();
+  for (BenchResult& result : results) {
+    result.command = absl::StrCat("engine_bench --shape ", arguments.shape, " --device ", arguments.device);
+    result.machine = arguments.device == "cpu" ? MachineKind() : arguments.machine;
+    result.date = Today();
+    result.commit = arguments.commit;
+  }
+  const absl::Status status = RecordResults(arguments.record, results);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
+
 int Run(const Arguments& arguments) {
   if (arguments.threads > 0) policy::SetComputeThreads(static_cast<int>(arguments.threads));
   if (!arguments.first_token.empty()) return FirstToken(arguments);
@@ -247,13 +294,13 @@ int Run(const Arguments& arguments) {
   }
   const at::Device device = *found;
   const policy::ModelConfig config = arguments.shape == "qwen8b" ? Qwen3_8b() : Qwen2_1_5b();
-  auto decoder = policy::Decoder::Create(config, {device, device.is_cpu() ? at::kFloat : at::kBFloat16}).value();
+  auto decoder = policy::Decoder::Create(config, {device, at::kBFloat16, /*fp32_activations=*/device.is_cpu()}).value();
   Fill(decoder->parameters());
   Bench bench(arguments, *decoder);
   if (device.is_cpu()) {
     bench.Throughput("b1", 1, 1, 64, 32);
     bench.Throughput("b8", 8, 1, 64, 32);
-    return 0;
+    return Finish(arguments, bench);
   }
   bench.Throughput("b1", 1, 1, 512, 256);
   bench.Throughput("b8", 8, 1, 512, 256);
@@ -261,9 +308,11 @@ int Run(const Arguments& arguments) {
   bench.Throughput("b256", 256, 1, 512, 256);
   bench.Throughput("b256_n512", 256, 1, 512, 512);
   bench.Throughput("b256_groups", 32, 8, 512, 256);
+  bench.Throughput("b256_groups_n512", 32, 8, 512, 512);
   bench.GroupPrefill();
   bench.WeightUpdate();
-  return 0;
+  Start(arguments, *decoder, bench);
+  return Finish(arguments, bench);
 }
 
 }  // namespace
@@ -274,10 +323,13 @@ int main(int argc, char** argv) {
   CLI::App app{"Generation speed of the in-process engine"};
   app.add_option("--shape", arguments.shape)->check(CLI::IsMember({"qwen1_5b", "qwen8b"}));
   app.add_option("--device", arguments.device)->check(CLI::IsMember({"cuda", "cpu"}));
-  app.add_option("--only", arguments.only, "Scenarios, with commas: b1,b8,b64,b256,b256_n512,b256_groups,group,update");
+  app.add_option("--only", arguments.only, "Scenarios, with commas: b1,b8,b64,b256,b256_n512,b256_groups,b256_groups_n512,group,update,start");
   app.add_option("--first-token", arguments.first_token);
   app.add_option("--cache-gb", arguments.cache_gb);
   app.add_option("--threads", arguments.threads);
+  app.add_option("--record", arguments.record, "results.json to put the figures into");
+  app.add_option("--machine", arguments.machine, "The GPU's name in the record");
+  app.add_option("--commit", arguments.commit, "Of this build, in the record");
   app.add_flag("--deterministic", arguments.deterministic);
   CLI11_PARSE(app, argc, argv);
   return hone::Run(arguments);

@@ -42,6 +42,14 @@ HONE_INLINE Vec Exp(Vec x) {
   return p * reinterpret_cast<const Vec&>(bits);
 }
 
+typedef uint16_t HalfVec __attribute__((vector_size(32), aligned(2), may_alias));
+typedef uint32_t BitVec __attribute__((vector_size(64)));
+
+HONE_INLINE Vec Load(const uint16_t* p) {  // bf16
+  const BitVec bits = __builtin_convertvector(*reinterpret_cast<const HalfVec*>(p), BitVec) << 16;
+  return reinterpret_cast<const Vec&>(bits);
+}
+
 HONE_INLINE float Sum(Vec v) {
   float s[kLanes];
   Store(s, v);
@@ -67,8 +75,8 @@ HONE_INLINE Vec LoadPart(const float* p, int64_t count, float fill) {
 }
 
 // The tile of the matrix product: kRows rows by one panel. Every element is one chain of fused multiply-adds over k.
-template <int kRows>
-HONE_INLINE void Tile(const float* x, int64_t in, const float* panel, const float* bias, int64_t columns, float* y,
+template <int kRows, class Weight>
+HONE_INLINE void Tile(const float* x, int64_t in, const Weight* panel, const float* bias, int64_t columns, float* y,
                       int64_t out) {
   Vec sum[kRows][2];
   for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = Vec{};
@@ -120,40 +128,28 @@ HONE_INLINE Gate Activate(Vec x, Activation activation) {
   return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kA * (1.0f + 3.0f * kB * x * x)};
 }
 
-}  // namespace
-
-int64_t PackedWeightSize(int64_t out, int64_t in) { return (out + kPanel - 1) / kPanel * kPanel * in; }
-
-HONE_CLONES void PackWeight(const float* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
-                            float* packed) {
+template <class Weight>
+HONE_INLINE void PackPanels(const Weight* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
+                            Weight* packed) {
   for (int64_t p = panel_begin; p < panel_end; ++p) {
-    float* panel = packed + p * kPanel * in;
+    Weight* panel = packed + p * kPanel * in;
     const int64_t columns = std::min(kPanel, out - p * kPanel);
-    if (columns < kPanel) std::memset(panel, 0, sizeof(float) * kPanel * in);
+    if (columns < kPanel) std::memset(panel, 0, sizeof(Weight) * kPanel * in);
     for (int64_t k0 = 0; k0 < in; k0 += kLanes) {
       const int64_t k1 = std::min(in, k0 + kLanes);
       for (int64_t n = 0; n < columns; ++n) {
-        const float* row = weight + (p * kPanel + n) * in;
+        const Weight* row = weight + (p * kPanel + n) * in;
         for (int64_t k = k0; k < k1; ++k) panel[k * kPanel + n] = row[k];
       }
     }
   }
 }
 
-HONE_CLONES void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
-                            float* packed) {
-  for (int64_t p = panel_begin; p < panel_end; ++p) {
-    float* panel = packed + p * kPanel * in;
-    const int64_t columns = std::min(kPanel, out - p * kPanel);
-    if (columns < kPanel) std::memset(panel, 0, sizeof(float) * kPanel * in);
-    for (int64_t k = 0; k < in; ++k) std::memcpy(panel + k * kPanel, matrix + k * out + p * kPanel, sizeof(float) * columns);
-  }
-}
-
-HONE_CLONES void Linear(const float* x, const float* packed, const float* bias, int64_t in, int64_t out,
+template <class Weight>
+HONE_INLINE void LinearPanels(const float* x, const Weight* packed, const float* bias, int64_t in, int64_t out,
                         int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
   for (int64_t p = panel_begin; p < panel_end; ++p) {
-    const float* panel = packed + p * kPanel * in;
+    const Weight* panel = packed + p * kPanel * in;
     const float* b = bias == nullptr ? nullptr : bias + p * kPanel;
     const int64_t columns = std::min(kPanel, out - p * kPanel);
     int64_t r = row_begin;
@@ -171,6 +167,40 @@ HONE_CLONES void Linear(const float* x, const float* packed, const float* bias, 
       default: break;
     }
   }
+}
+
+}  // namespace
+
+int64_t PackedWeightSize(int64_t out, int64_t in) { return (out + kPanel - 1) / kPanel * kPanel * in; }
+
+HONE_CLONES void PackWeight(const float* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
+                            float* packed) {
+  PackPanels(weight, out, in, panel_begin, panel_end, packed);
+}
+
+HONE_CLONES void PackWeight(const uint16_t* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
+                            uint16_t* packed) {
+  PackPanels(weight, out, in, panel_begin, panel_end, packed);
+}
+
+HONE_CLONES void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
+                            float* packed) {
+  for (int64_t p = panel_begin; p < panel_end; ++p) {
+    float* panel = packed + p * kPanel * in;
+    const int64_t columns = std::min(kPanel, out - p * kPanel);
+    if (columns < kPanel) std::memset(panel, 0, sizeof(float) * kPanel * in);
+    for (int64_t k = 0; k < in; ++k) std::memcpy(panel + k * kPanel, matrix + k * out + p * kPanel, sizeof(float) * columns);
+  }
+}
+
+HONE_CLONES void Linear(const float* x, const float* packed, const float* bias, int64_t in, int64_t out,
+                        int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
+  LinearPanels(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
+}
+
+HONE_CLONES void Linear(const float* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out,
+                        int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
+  LinearPanels(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
 }
 
 HONE_CLONES void RmsNorm(const float* x, const float* weight, float offset, float eps, int64_t dim, int64_t row_begin,

@@ -21,6 +21,10 @@ inline constexpr int64_t kPanel = 32;
 int64_t PackedWeightSize(int64_t out, int64_t in);
 /// weight [out, in], row-major -> packed panels [panel_begin, panel_end).
 void PackWeight(const float* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, float* packed);
+/// The same of bf16 weights (their bits), kept as bf16: half the memory to read. Products stay fp32.
+void PackWeight(const uint16_t* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, uint16_t* packed);
+void Linear(const float* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
+            int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y);
 /// The same panels from the transposed matrix: matrix [in, out], row-major. For products without a transpose.
 void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, float* packed);
 /// y[r, n] = bias[n] + sum_k x[r, k] * weight[n, k], k ascending, for the given rows and panels. bias may be null.

@@ -49,6 +49,9 @@ absl::Status CheckRange(const Tensor& values, int64_t limit, const char* what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const ModelConfig& config, const DecoderOptions& options) {
+  if (options.fp32_activations && !(options.device.is_cpu() && options.dtype == at::kBFloat16)) {
+    return absl::InvalidArgumentError("fp32_activations goes with bf16 weights on the CPU");
+  }
   std::unique_ptr<Decoder> decoder(new Decoder(config, options));
   HONE_ASSIGN_OR_RETURN(decoder->parameters_,
                         Parameters::Create(config, at::TensorOptions(options.device).dtype(options.dtype)));
@@ -91,7 +94,7 @@ void Decoder::BindLayers() {
 }
 
 Tensor Decoder::Norm(const Tensor& x, const Tensor& weight) const {
-  return RmsNorm(x, weight, config_.norm_adds_one ? 1.0 : 0.0, config_.rms_norm_eps);
+  return RmsNorm(x, options_.fp32_activations ? weight.to(at::kFloat) : weight, config_.norm_adds_one ? 1.0 : 0.0, config_.rms_norm_eps);
 }
 
 Tensor Decoder::NormalizeHeads(const Tensor& qkv, const Layer& layer) const {
@@ -115,7 +118,7 @@ Prologue Decoder::NormFirst(const Tensor& weight) const {
 Tensor Decoder::Apply(Matrix& matrix, const Tensor& x, const Prologue& prologue) {
   if (!UsesCpuKernels(x)) return Project(x, prologue, matrix.weight, matrix.bias, matrix.low_rank);
   Tensor h = x;
-  if (prologue.kind == Prologue::Kind::kRmsNorm) h = RmsNorm(x, prologue.norm, prologue.offset, prologue.eps);
+  if (prologue.kind == Prologue::Kind::kRmsNorm) h = Norm(x, prologue.norm);
   if (prologue.kind == Prologue::Kind::kGated) h = GatedActivation(x, prologue.activation);
   const Tensor y = Linear(h, matrix.weight, matrix.bias, matrix.packed);
   return matrix.low_rank == nullptr ? y : y + LowRankRows(h, *matrix.low_rank, y.size(1));
@@ -169,7 +172,8 @@ struct Decoder::Recomputed : public torch::autograd::Function<Decoder::Recompute
 };
 
 Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attention& attention, const Watcher* see) {
-  Tensor x = UsesCpuKernels(embedding_) ? at::embedding(embedding_, ids) : Embed(embedding_, ids);
+  Tensor x = UsesCpuKernels(embedding_) || options_.fp32_activations ? at::embedding(embedding_, ids) : Embed(embedding_, ids);
+  if (options_.fp32_activations) x = x.to(at::kFloat);
   // The scale is rounded to the weights' dtype first, as HF does.
   if (config_.embedding_scale != 1) x = x * at::scalar_tensor(config_.embedding_scale, x.options().requires_grad(false));
   if (see != nullptr) (*see)("model.embed_tokens", x);

@@ -24,6 +24,7 @@ namespace hone::policy {
 struct DecoderOptions {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  bool fp32_activations = false;  // bf16 on the CPU, for inference: weights stay bf16 in memory, all arithmetic is fp32
   bool checkpoint_activations = false;  // keep each layer's input only and compute the layer again in the backward pass
 };
 
@@ -33,6 +34,7 @@ class Decoder {
   static absl::StatusOr<std::unique_ptr<Decoder>> Create(const ModelConfig& config, const DecoderOptions& options = {});
 
   const ModelConfig& config() const { return config_; }
+  const DecoderOptions& options() const { return options_; }
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
 

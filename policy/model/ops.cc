@@ -29,7 +29,10 @@ Tensor LinearForward(const Tensor& x, const Tensor& packed, const Tensor& bias, 
   const Tensor xc = x.contiguous();
   const int64_t rows = xc.size(0), in = xc.size(1), panels = (out + cpu::kPanel - 1) / cpu::kPanel;
   Tensor y = at::empty({rows, out}, xc.options());
-  const float *xp = In(xc), *wp = In(packed), *bp = bias.defined() ? In(bias) : nullptr;
+  const Tensor wide_bias = bias.defined() ? bias.to(at::kFloat) : Tensor();
+  const float *xp = In(xc), *bp = bias.defined() ? In(wide_bias) : nullptr;
+  const bool half = packed.scalar_type() == at::kBFloat16;
+  const void* weights = packed.const_data_ptr();
   float* yp = Out(y);
   constexpr int64_t kRows = 64, kPanels = 4;
   const int64_t row_tasks = (rows + kRows - 1) / kRows, panel_tasks = (panels + kPanels - 1) / kPanels;
@@ -37,7 +40,12 @@ Tensor LinearForward(const Tensor& x, const Tensor& packed, const Tensor& bias, 
   at::parallel_for(0, row_tasks * panel_tasks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t r = task / panel_tasks * kRows, p = task % panel_tasks * kPanels;
-      cpu::Linear(xp, wp, bp, in, out, r, std::min(rows, r + kRows), p, std::min(panels, p + kPanels), yp);
+      const int64_t row_end = std::min(rows, r + kRows), panel_end = std::min(panels, p + kPanels);
+      if (half) {
+        cpu::Linear(xp, static_cast<const uint16_t*>(weights), bp, in, out, r, row_end, p, panel_end, yp);
+      } else {
+        cpu::Linear(xp, static_cast<const float*>(weights), bp, in, out, r, row_end, p, panel_end, yp);
+      }
     }
   });
   return y;
@@ -361,9 +369,16 @@ const Tensor& PackedWeight::Get(const Tensor& weight) {
   at::NoGradGuard no_grad;
   // A new tensor each time: a backward pass may still hold the old panels.
   panels_ = at::empty({cpu::PackedWeightSize(out, in)}, weight.options().requires_grad(false));
-  const float* from = In(weight);
-  float* to = Out(panels_);
-  at::parallel_for(0, panels, 4, [&](int64_t begin, int64_t end) { cpu::PackWeight(from, out, in, begin, end, to); });
+  const void* from = weight.const_data_ptr();
+  void* to = panels_.mutable_data_ptr();
+  const bool half = weight.scalar_type() == at::kBFloat16;
+  at::parallel_for(0, panels, 4, [&](int64_t begin, int64_t end) {
+    if (half) {
+      cpu::PackWeight(static_cast<const uint16_t*>(from), out, in, begin, end, static_cast<uint16_t*>(to));
+    } else {
+      cpu::PackWeight(static_cast<const float*>(from), out, in, begin, end, static_cast<float*>(to));
+    }
+  });
   data_ = weight.const_data_ptr();
   version_ = version;
   return panels_;
@@ -372,6 +387,7 @@ const Tensor& PackedWeight::Get(const Tensor& weight) {
 Tensor Linear(const Tensor& x, const Tensor& weight, const Tensor& bias, PackedWeight& packed) {
   if (!UsesCpuKernels(x)) return Project(x, {}, weight, bias, nullptr);
   if (!at::GradMode::is_enabled()) return LinearForward(x, packed.Get(weight), bias, weight.size(0));
+  TORCH_CHECK(weight.scalar_type() == at::kFloat, "bf16 weights under fp32 activations are for inference only");
   return LinearFunction::apply(x, weight, packed.Get(weight), bias.defined() ? std::optional<Tensor>(bias) : std::nullopt);
 }
 

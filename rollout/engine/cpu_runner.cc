@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<CpuRunner>> CpuRunner::Create(const Options& opti
   if (options.cache_bytes < page_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("engine: cache_bytes = ", options.cache_bytes, ", allowed >= ", page_bytes));
   }
-  if (!policy::UsesCpuKernels(decoder.parameters().flat())) {
-    return absl::InvalidArgumentError("engine: on the CPU the decoder must be fp32");
+  if (!policy::UsesCpuKernels(decoder.parameters().flat()) && !decoder.options().fp32_activations) {
+    return absl::InvalidArgumentError("engine: on the CPU the decoder must be fp32, or bf16 with fp32_activations");
   }
   return std::unique_ptr<CpuRunner>(new CpuRunner(options, decoder, options.cache_bytes / page_bytes));
 }

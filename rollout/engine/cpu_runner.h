@@ -18,7 +18,7 @@ class CpuRunner : public Runner {
     int64_t prefill_tokens = 2048;
     int64_t cache_bytes = int64_t{256} << 20;
   };
-  /// `decoder` is borrowed, fp32 on the CPU. kInvalidArgument: it is not, or the cache is below one page.
+  /// `decoder` is borrowed, fp32 on the CPU, or bf16 with fp32_activations. kInvalidArgument: it is not, or the cache is below one page.
   static absl::StatusOr<std::unique_ptr<CpuRunner>> Create(const Options& options, policy::Decoder& decoder);
 
   int64_t pages() const override { return pages_.pages(); }

@@ -51,10 +51,12 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const LoadedModel
   auto state = std::make_unique<State>();
   HONE_ASSIGN_OR_RETURN(const at::Device device, DeviceOf(options.device));
   HONE_ASSIGN_OR_RETURN(state->tokenizer, policy::Tokenizer::Load(options.folder));
+  const bool half = !(options.fp32 && device.is_cpu());
+  const at::ScalarType dtype = half ? at::kBFloat16 : at::kFloat;
   absl::StatusOr<std::unique_ptr<policy::ChatTemplate>> chat = policy::ChatTemplate::Load(options.folder);
   if (!chat.ok() && !absl::IsNotFound(chat.status())) return chat.status();
   state->chat = chat.ok() ? std::move(*chat) : policy::ChatTemplate::ChatMl();
-  HONE_ASSIGN_OR_RETURN(state->decoder, policy::LoadHfFolder(options.folder, {device, device.is_cpu() ? at::kFloat : at::kBFloat16}));
+  HONE_ASSIGN_OR_RETURN(state->decoder, policy::LoadHfFolder(options.folder, {device, dtype, /*fp32_activations=*/half && device.is_cpu()}));
   NativeEngineOptions engine;
   engine.max_running = options.max_running;
   engine.prefill_tokens = device.is_cpu() ? 2048 : 8192;

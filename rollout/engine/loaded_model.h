@@ -16,7 +16,8 @@ namespace hone::rollout {
 
 struct LoadedModelOptions {
   std::string folder;             // HF: config.json, model*.safetensors, tokenizer.json
-  std::string device = "auto";    // "cpu" (fp32), "cuda" (bf16), "cuda:1"; auto: cuda where this build and machine have it
+  std::string device = "auto";    // "cpu", "cuda", "cuda:1"; auto: cuda where this build and machine have it
+  bool fp32 = false;              // weights on the CPU; else bf16, which is read twice as fast
   int64_t max_running = 256;
   int64_t cache_bytes = 0;        // 0: most of the GPU's free memory; 1 GiB on a CPU
   bool deterministic = false;

@@ -22,7 +22,7 @@ struct NativeEngineOptions {
 /// Not thread-safe; Generate and the learner's step must not overlap, except through on_sample.
 class NativeEngine : public Engine {
  public:
-  /// `decoder` is borrowed for the engine's life: fp32 on the CPU, or bf16 on CUDA. kInvalidArgument: another one, a
+  /// `decoder` is borrowed for the engine's life: fp32 on the CPU or bf16 with fp32_activations, or bf16 on CUDA. kInvalidArgument: another one, a
   /// non-positive option, or a cache below one page. kUnimplemented: CUDA in a build without it.
   static absl::StatusOr<std::unique_ptr<NativeEngine>> Create(const NativeEngineOptions& options, policy::Decoder& decoder);
   ~NativeEngine() override;

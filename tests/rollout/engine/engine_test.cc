@@ -82,6 +82,28 @@ TEST_CASE("The engine's log-probs are the learner's, to the bit", "[rollout][eng
   }
 }
 
+TEST_CASE("With bf16 weights on the CPU the arithmetic is fp32 over the rounded weights", "[rollout][engine]") {
+  at::set_num_threads(1);
+  for (const bool gemma : {false, true}) {
+    policy::ModelConfig config = TinyConfig();
+    config.attention_bias = !gemma;
+    config.query_key_norm = config.norm_adds_one = config.norm_after_blocks = gemma;
+    const auto half = policy::Decoder::Create(config, {at::kCPU, at::kBFloat16, /*fp32_activations=*/true}).value();
+    const auto full = policy::Decoder::Create(config).value();
+    half->parameters().Initialize(7);
+    {
+      at::NoGradGuard no_grad;
+      at::Tensor flat = full->parameters().flat();
+      flat.copy_(half->parameters().flat());
+    }
+    const std::vector<GenerationRequest> requests{Request({1, 2, 3}, 3, 1, 40), Request(LongPrompt(33, 5), 2, 2, 30)};
+    const auto got = Run(*half, requests), wanted = Run(*full, requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      for (size_t j = 0; j < got[i].size(); ++j) CHECK(Same(got[i][j], wanted[i][j]));
+    }
+  }
+}
+
 TEST_CASE("Temperature 0 follows the most likely token", "[rollout][engine]") {
   const auto decoder = MakeDecoder(TinyConfig());
   GenerationRequest greedy = Request({4, 9}, 2, 1, 12);
