@@ -31,11 +31,11 @@ struct Address {
 };
 
 absl::StatusOr<Address> ParseUrl(const std::string& url) {
-  constexpr absl::string_view kScheme = "http://";
-  if (!absl::StartsWith(url, kScheme) || url.size() == kScheme.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("url = \"", url, "\", must be http://host[:port][/path]"));
+  const size_t scheme = absl::StartsWith(url, "http://") ? 7 : absl::StartsWith(url, "https://") ? 8 : 0;
+  if (scheme == 0 || url.size() == scheme) {
+    return absl::InvalidArgumentError(absl::StrCat("url = \"", url, "\", must be http[s]://host[:port][/path]"));
   }
-  const size_t slash = url.find('/', kScheme.size());
+  const size_t slash = url.find('/', scheme);
   Address address{url.substr(0, slash), slash == std::string::npos ? "" : url.substr(slash)};
   while (absl::EndsWith(address.path, "/")) address.path.pop_back();
   return address;

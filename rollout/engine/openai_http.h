@@ -22,7 +22,7 @@ namespace hone::rollout {
 enum class ServerLogProbs { kSampled, kPlain };
 
 struct OpenAiEngineOptions {
-  std::string url = "http://127.0.0.1:8000/v1";  // http only
+  std::string url = "http://127.0.0.1:8000/v1";
   std::string model;                             // empty: the first that the server lists
   std::string api_key;                           // sent as a bearer token unless empty
   ServerLogProbs log_probs = ServerLogProbs::kPlain;
@@ -36,7 +36,7 @@ struct OpenAiEngineOptions {
 /// with the samples that had not ended.
 class OpenAiEngine : public Engine {
  public:
-  /// Asks the server for its models. kInvalidArgument: a URL that is not http://host[:port][/path]. kUnavailable: no
+  /// Asks the server for its models. kInvalidArgument: a URL that is not http[s]://host[:port][/path]. kUnavailable: no
   /// answer. kNotFound: the server lists no such model.
   static absl::StatusOr<std::unique_ptr<OpenAiEngine>> Create(const OpenAiEngineOptions& options);
   ~OpenAiEngine() override;

@@ -290,7 +290,7 @@ TEST_CASE("Log-probs of the plain softmax do not pass for those of another distr
 }
 
 TEST_CASE("An address or model that is not there is named", "[rollout][serve]") {
-  CHECK(OpenAiEngine::Create({.url = "https://x"}).status().message() == "url = \"https://x\", must be http://host[:port][/path]");
+  CHECK(OpenAiEngine::Create({.url = "ftp://x"}).status().message() == "url = \"ftp://x\", must be http[s]://host[:port][/path]");
   CHECK(OpenAiEngine::Create({.url = "http://127.0.0.1:1/v1"}).status().code() == absl::StatusCode::kUnavailable);
   Scripted server({{200, kGood}});
   const std::string url = "http://127.0.0.1:" + std::to_string(server.port) + "/v1";
