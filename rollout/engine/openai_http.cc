@@ -184,9 +184,8 @@ struct OpenAiEngine::State {
     const SamplingOptions& s = request.sampling;
     Json body{{"model", model}, {"prompt", request.prompt_ids}, {"n", request.samples}, {"max_tokens", s.max_tokens},
               {"temperature", s.temperature}, {"top_p", s.top_p}, {"seed", static_cast<int64_t>(request.seed & INT64_MAX)},
-              {"logprobs", 1}, {"stream", true}, {"return_token_ids", true}};
-    if (s.top_k > 0) body["top_k"] = s.top_k;
-    if (s.min_p > 0) body["min_p"] = s.min_p;
+              {"logprobs", 1}, {"stream", true}, {"return_token_ids", true},
+              {"top_k", s.top_k}, {"min_p", s.min_p}};  // said even when off: llama.cpp's defaults are on
     if (knows_stop_ids) {
       body["stop_token_ids"] = s.stop_ids;
       body["ignore_eos"] = true;

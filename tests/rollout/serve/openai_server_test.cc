@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "base/file.h"
 #include "rollout/engine/openai_http.h"
 #include "tests/support/page_reader.h"
 
@@ -184,13 +185,14 @@ struct Scripted {
   std::atomic<size_t> asked = 0;
   std::vector<std::string> bodies;
   std::string owner = "vllm";
+  std::string models;  // in place of a list with "m" of `owner`
   httplib::Server http;
   int port = 0;
   std::thread thread;
 
   explicit Scripted(std::vector<std::pair<int, std::string>> script) : answers(std::move(script)) {
     http.Get("/v1/models", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(Json{{"data", {{{"id", "m"}, {"owned_by", owner}}}}}.dump(), "application/json");
+      response.set_content(models.empty() ? Json{{"data", {{{"id", "m"}, {"owned_by", owner}}}}}.dump() : models, "application/json");
     });
     http.Post("/v1/completions", [this](const httplib::Request& request, httplib::Response& response) {
       const auto& [code, body] = answers[std::min<size_t>(asked++, answers.size() - 1)];
@@ -237,6 +239,19 @@ TEST_CASE("Answers as vLLM and llama.cpp spell them are understood", "[rollout][
     CHECK(sent["prompt"] == Json({1, 2}));
     CHECK(sent["return_token_ids"] == true);
   }
+}
+
+TEST_CASE("An exchange recorded from llama.cpp gives its ids and log-probs", "[rollout][serve]") {
+  Scripted server({{200, ReadFile(HONE_RECORDED "/llama_cpp.sse").value()}});
+  server.models = ReadFile(HONE_RECORDED "/llama_cpp_models.json").value();
+  const auto result = server.Generate(Request({2, 818, 5279, 529}, 2, 3, 5)).value()[0];
+  CHECK((result[0].ids == std::vector<int32_t>{506, 34295, 529, 38475, 815}));
+  CHECK((result[1].ids == std::vector<int32_t>{75380, 563, 21988, 580, 506}));
+  CHECK(std::abs(result[0].log_probs[4] + 2.1315510f) < 1e-6f);
+  CHECK(std::abs(result[1].log_probs[0] + 6.8669982f) < 1e-6f);
+  const Json sent = Json::parse(server.bodies.at(0));
+  CHECK(sent["top_k"] == 0);             // its own default is 40
+  CHECK_FALSE(sent.contains("ignore_eos"));  // it would change the distribution
 }
 
 TEST_CASE("A busy, broken or cut-off server is asked again, a refusal is not", "[rollout][serve]") {
