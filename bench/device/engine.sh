@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The engine and HF transformers side by side on an NVIDIA GPU, with random weights of the same shapes. About six minutes.
+#   bench/device/engine.sh BUILD_FOLDER [RESULTS.json]
+# Needs transformers in the Python on PATH; without it only the engine is measured.
+set -euo pipefail
+build=${1:?the build folder, e.g. build/release}
+record=()
+[[ -n ${2:-} ]] && record=(--record "$2" --commit "$(git -C "$(dirname "$0")" rev-parse --short=10 HEAD)")
+machine=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+for shape in qwen1_5b qwen8b; do
+  "$build/bin/engine_bench" --shape "$shape" --machine "$machine" "${record[@]}"
+done
+"$build/bin/engine_kernel_bench"
+if python3 -c 'import transformers' 2>/dev/null; then
+  for shape in qwen1_5b qwen8b; do
+    for batch in 1 64 256; do python3 "$(dirname "$0")/engine_hf.py" "$shape" "$batch" 64; done
+  done
+fi
