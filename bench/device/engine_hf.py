@@ -1,6 +1,6 @@
 """What HF transformers generates a second with random weights of the shapes that engine_bench uses; one line of JSON a case.
 
-    python3 bench/device/engine_hf.py SHAPE BATCH TOKENS     # SHAPE: qwen1_5b or qwen8b
+    python3 bench/device/engine_hf.py SHAPE BATCH TOKENS [DEVICE [PROMPT]]     # SHAPE: qwen1_5b or qwen8b
 """
 
 import json
@@ -20,22 +20,23 @@ def config(shape):
                                     num_key_value_heads=2, tie_word_embeddings=True, **common)
 
 
-def main(shape, batch, tokens):
+def main(shape, batch, tokens, device="cuda", prompt=512):
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    with torch.device(device):
         model = transformers.AutoModelForCausalLM.from_config(config(shape), attn_implementation="sdpa").eval()
-    ids = torch.randint(0, 151936, (batch, 512), device="cuda")
+    ids = torch.randint(0, 151936, (batch, prompt), device=device)
     seconds = None
     for length in (8, tokens):  # the first is to warm up
-        torch.cuda.synchronize()
+        wait()
         start = time.time()
         model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=True, max_new_tokens=length, min_new_tokens=length, pad_token_id=0)
-        torch.cuda.synchronize()
+        wait()
         seconds = time.time() - start
-    print(json.dumps({"engine": "transformers " + transformers.__version__, "shape": shape, "batch": batch, "prompt": 512,
+    print(json.dumps({"engine": "transformers " + transformers.__version__, "shape": shape, "batch": batch, "prompt": prompt,
                       "tokens": tokens, "tok_s": round(batch * tokens / seconds, 1)}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:5], *map(int, sys.argv[5:6]))

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -92,6 +93,7 @@ struct Arguments {
   std::string record;   // file
   std::string machine = "NVIDIA H200";
   std::string commit = "unknown";
+  std::vector<std::string> peers;  // "b1=3.6": tokens a second of another engine in the same scenario
 };
 
 class Bench {
@@ -170,6 +172,13 @@ class Bench {
                 static_cast<double>(prompts * prompt) / (all - decode));
     std::fflush(stdout);
     Keep(absl::StrCat(name, name == "b256" ? "_n256" : "", "_tok_s"), total / all, "tok/s");
+    for (const std::string& peer : arguments_.peers) {
+      const std::pair<std::string, std::string> parts = absl::StrSplit(peer, absl::MaxSplits('=', 1));
+      double tok_s = 0;
+      if (parts.first != name || !absl::SimpleAtod(parts.second, &tok_s) || tok_s <= 0) continue;
+      std::printf("{\"name\": \"%s\", \"peer_tok_s\": %.2f, \"ratio\": %.3f}\n", name.c_str(), tok_s, total / all / tok_s);
+      Keep(absl::StrCat(name, "_ratio"), total / all / tok_s, "x");
+    }
     Keep(absl::StrCat(name, name == "b256" ? "_n256" : "", "_decode_tok_s"), static_cast<double>(prompts * samples * (tokens - 1)) / decode, "tok/s");
   }
 
@@ -328,6 +337,7 @@ int main(int argc, char** argv) {
   app.add_option("--cache-gb", arguments.cache_gb);
   app.add_option("--threads", arguments.threads);
   app.add_option("--record", arguments.record, "results.json to put the figures into");
+  app.add_option("--peer", arguments.peers, "SCENARIO=TOKENS_A_SECOND of another engine, for the ratio");
   app.add_option("--machine", arguments.machine, "The GPU's name in the record");
   app.add_option("--commit", arguments.commit, "Of this build, in the record");
   app.add_flag("--deterministic", arguments.deterministic);
