@@ -17,6 +17,7 @@ int Report(const absl::Status& status) {
     case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnimplemented:
       return kUsersInput;
     default:
       return kOurFault;

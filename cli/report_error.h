@@ -8,7 +8,8 @@
 namespace hone::cli {
 
 /// Prints "hone: <message>" on standard error unless OK, and returns the exit code: what the user gave is unusable
-/// (kInvalidArgument, kNotFound, kFailedPrecondition, kAlreadyExists, kOutOfRange, kPermissionDenied) or our own fault.
+/// (kInvalidArgument, kNotFound, kFailedPrecondition, kAlreadyExists, kOutOfRange, kPermissionDenied, kUnimplemented: a model or a
+/// feature that hone does not know) or our own fault.
 int Report(const absl::Status& status);
 
 /// A line on standard error where a verifier that runs candidates has no sandbox for them ("none").

@@ -23,6 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/results.h"
+#include "base/subprocess.h"
 #include "cmake/torch_pch.h"
 #include "policy/model/decoder.h"
 #include "policy/model/device.h"
@@ -253,11 +254,13 @@ void Start(const Arguments& arguments, const policy::Decoder& decoder, Bench& be
       "\"tie_word_embeddings\": true}",
       c.vocab_size, c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.max_position_embeddings);
   if (!policy::SaveHfWeights(decoder, folder->path()).ok() || !WriteFileAtomically(folder->path() + "/config.json", config).ok()) return;
-  const std::string command = absl::StrCat(std::filesystem::read_symlink("/proc/self/exe").string(), " --first-token ", folder->path(), " --device ",
-                                           arguments.device, " --cache-gb 8");
+  SpawnOptions spawn;
+  spawn.argv = {std::filesystem::read_symlink("/proc/self/exe").string(), "--first-token", folder->path(), "--device", arguments.device, "--cache-gb", "8"};
   const Clock::time_point start = Clock::now();
-  if (std::system(command.c_str()) != 0) return;
+  const auto run = hone::Run(spawn, absl::Seconds(120));
   const double seconds = Seconds(start);
+  if (!run.ok() || run->exit_code != 0) return;
+  std::fputs(run->output.c_str(), stdout);
   std::printf("{\"shape\": \"qwen1_5b\", \"name\": \"start\", \"seconds\": %.3f}\n", seconds);
   bench.Add("engine.start_s", seconds, "s");
 }
@@ -293,7 +296,7 @@ int Finish(const Arguments& arguments, const Bench& bench) {
   return status.ok() ? 0 : 1;
 }
 
-int Run(const Arguments& arguments) {
+int Measure(const Arguments& arguments) {
   if (arguments.threads > 0) policy::SetComputeThreads(static_cast<int>(arguments.threads));
   if (!arguments.first_token.empty()) return FirstToken(arguments);
   const auto found = policy::FindDevice(arguments.device);
@@ -342,5 +345,5 @@ int main(int argc, char** argv) {
   app.add_option("--commit", arguments.commit, "Of this build, in the record");
   app.add_flag("--deterministic", arguments.deterministic);
   CLI11_PARSE(app, argc, argv);
-  return hone::Run(arguments);
+  return hone::Measure(arguments);
 }
