@@ -33,6 +33,8 @@ struct Arguments {
   std::string peer_script = "bench/verifier/kernelbench_protocol.py";
   std::string log;
   std::string record;
+  std::string machine;  // empty: as it describes itself
+  std::string commit;   // empty: of the source folder
   std::string source_folder = ".";
   std::vector<std::string> set;
 };
@@ -64,6 +66,14 @@ extension = load_inline(name="bench_$N", cpp_sources="torch::Tensor run(torch::T
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return extension.run(x)
+)";
+
+// Needs no build: brings the fork server up.
+constexpr char kPlain[] = R"(
+import torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return $FORWARD
 )";
 
 constexpr Pattern kPatterns[] = {
@@ -209,11 +219,25 @@ absl::StatusOr<std::pair<double, double>> Peer(const Arguments& arguments, const
   return std::make_pair(arguments.peer_candidates / seconds[0], arguments.peer_candidates / seconds[1]);
 }
 
+absl::Status Record(const Arguments& arguments, const std::vector<std::pair<std::string, double>>& figures) {
+  std::vector<BenchResult> results;
+  const std::string commit = arguments.commit.empty() ? CurrentCommit(arguments.source_folder) : arguments.commit;
+  for (const auto& [id, value] : figures) {
+    std::printf("%-36s %10.4g 1/s\n", id.c_str(), value);
+    std::fflush(stdout);
+    const std::string machine = arguments.machine.empty() ? MachineKind() : arguments.machine;
+    results.push_back({id, value, "1/s", "bench/device/torch.sh", machine, Today(), commit});
+  }
+  return arguments.record.empty() ? absl::OkStatus() : RecordResults(arguments.record, results);
+}
+
 absl::Status Bench(const Arguments& arguments) {
-  HONE_ASSIGN_OR_RETURN(const Protocol protocol, ProtocolById("kernelbench-v0.1"));
+  HONE_ASSIGN_OR_RETURN(const Protocol protocol, ProtocolById("hone-v1"));
   std::vector<VerifyRequest> requests;
   for (int i = 0; i < arguments.candidates + 1; ++i) requests.push_back(RequestOf(i, arguments, protocol));
-  const std::vector<VerifyRequest> first = {requests.back()};
+  std::vector<VerifyRequest> first = {requests.back()};
+  first[0].candidate.source = absl::StrReplaceAll(kPlain, {{"$FORWARD", "torch.relu(x)"}});
+  first[0].task.legality.allow_library_kernels = true;
   requests.pop_back();
 
   LocalServerOptions options;
@@ -228,26 +252,18 @@ absl::Status Bench(const Arguments& arguments) {
   ClientOptions client_options;
   client_options.endpoints = {server->endpoint()};
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Create(client_options));
-  // The start of the service, of its fork server and of the compiler's files is no cost of a verdict.
+  // The start of the service and of its fork server is no cost of a verdict.
   HONE_RETURN_IF_ERROR(Send(*client, first).status());
   HONE_ASSIGN_OR_RETURN(const Sent cold, Send(*client, requests));
   HONE_ASSIGN_OR_RETURN(const Sent cached, Send(*client, requests));
-  const auto jobs = static_cast<double>(requests.size());
-  std::vector<std::pair<std::string, double>> figures = {{"verifier.torch.cold_per_s", jobs / cold.seconds},
-                                                         {"verifier.torch.cached_per_s", jobs / cached.seconds}};
   for (const auto& [status, count] : cold.mix) std::printf("  %d %s\n", count, status.c_str());
-  if (arguments.peer_candidates > 0) {
-    HONE_ASSIGN_OR_RETURN(const auto peer, Peer(arguments, requests));
-    figures.emplace_back("verifier.torch.peer_cold_per_s", peer.first);
-    figures.emplace_back("verifier.torch.peer_cached_per_s", peer.second);
-  }
-  std::vector<BenchResult> results;
-  for (const auto& [id, value] : figures) {
-    std::printf("%-36s %10.4g 1/s\n", id.c_str(), value);
-    results.push_back(
-        {id, value, "1/s", "bench/device/torch.sh", MachineKind(), Today(), CurrentCommit(arguments.source_folder)});
-  }
-  return arguments.record.empty() ? absl::OkStatus() : RecordResults(arguments.record, results);
+  const auto jobs = static_cast<double>(requests.size());
+  HONE_RETURN_IF_ERROR(Record(arguments, {{"verifier.torch.cold_per_s", jobs / cold.seconds},
+                                          {"verifier.torch.cached_per_s", jobs / cached.seconds}}));
+  if (arguments.peer_candidates == 0) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(const auto peer, Peer(arguments, requests));
+  return Record(arguments,
+                {{"verifier.torch.peer_cold_per_s", peer.first}, {"verifier.torch.peer_cached_per_s", peer.second}});
 }
 
 int Main(int argc, char** argv) {
@@ -261,6 +277,8 @@ int Main(int argc, char** argv) {
   app.add_option("--peer-script", arguments.peer_script);
   app.add_option("--log", arguments.log, "of the verifier");
   app.add_option("--record", arguments.record, "results file to put the figures into");
+  app.add_option("--machine", arguments.machine, "to record; default: its processor");
+  app.add_option("--commit", arguments.commit, "to record; default: that of --source");
   app.add_option("--source", arguments.source_folder, "checkout whose commit is recorded");
   app.add_option("--set", arguments.set, "key=value for the verifier")->type_size(1)->allow_extra_args(false);
   CLI11_PARSE(app, argc, argv);
