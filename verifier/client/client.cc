@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/file.h"
 #include "base/status_macros.h"
 #include "hone/v1/verifier.grpc.pb.h"
 #include "proto/convert.h"
@@ -33,6 +35,21 @@ absl::Status FromGrpc(const grpc::Status& status, const std::string& endpoint) {
   const bool transport = absl::IsUnavailable(absl::Status(code, ""));
   return absl::Status(code, transport ? absl::StrCat("verifier at ", endpoint, ": ", status.error_message())
                                       : status.error_message());
+}
+
+void Authorize(const ClientOptions& options, grpc::ClientContext* context) {
+  if (!options.token.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", options.token));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const ClientOptions& options) {
+  if (options.tls_ca.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions tls;
+  HONE_ASSIGN_OR_RETURN(tls.pem_root_certs, ReadFile(options.tls_ca, 1 << 20));
+  if (!options.tls_certificate.empty()) {
+    HONE_ASSIGN_OR_RETURN(tls.pem_cert_chain, ReadFile(options.tls_certificate, 1 << 20));
+    HONE_ASSIGN_OR_RETURN(tls.pem_private_key, ReadFile(options.tls_key, 1 << 20));
+  }
+  return grpc::SslCredentials(tls);
 }
 
 double RandomUnit() {
@@ -148,6 +165,7 @@ class Batch {
   /// One stream from its opening to its end.
   absl::Status Exchange(Endpoint& endpoint, Stream& stream) {
     grpc::ClientContext context;
+    Authorize(options_, &context);
     {
       absl::MutexLock lock(&mutex_);
       stream.broken = false;
@@ -214,6 +232,10 @@ class Batch {
     for (const auto& [index, deadline] : std::exchange(stream.open, {})) {
       absl::IsUnavailable(reason) || absl::IsCancelled(reason) ? TryAgain(index, reason) : EndInfra(index, reason);
     }
+    if (!absl::IsUnauthenticated(reason)) return;  // else no stream will ever be let in
+    status_ = reason;
+    for (size_t index : std::exchange(pending_, {})) EndInfra(index, reason);
+    for (const auto& [when, index] : std::exchange(delayed_, {})) EndInfra(index, reason);
   }
 
   void TryAgain(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -284,7 +306,8 @@ class Batch {
 
 class GrpcClient final : public Client {
  public:
-  explicit GrpcClient(ClientOptions options) : options_(std::move(options)) {
+  GrpcClient(ClientOptions options, const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+      : options_(std::move(options)) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -294,7 +317,8 @@ class GrpcClient final : public Client {
     for (const std::string& name : options_.endpoints) {
       Endpoint endpoint;
       endpoint.name = name;
-      endpoint.channel = grpc::CreateCustomChannel(name, grpc::InsecureChannelCredentials(), arguments);
+      endpoint.channel = grpc::CreateCustomChannel(
+          name, absl::StartsWith(name, "unix:") ? grpc::InsecureChannelCredentials() : credentials, arguments);
       endpoint.stub = v1::Verifier::NewStub(endpoint.channel);
       endpoints_.push_back(std::move(endpoint));
     }
@@ -347,6 +371,7 @@ class GrpcClient final : public Client {
     for (int attempt = 1;; ++attempt) {
       Endpoint& endpoint = endpoints_[turn_++ % endpoints_.size()];
       grpc::ClientContext context;
+      Authorize(options_, &context);
       context.set_deadline(absl::ToChronoTime(deadline));
       const absl::Status status = FromGrpc((endpoint.stub.get()->*method)(&context, request, response), endpoint.name);
       if (!absl::IsUnavailable(status) || attempt >= options_.max_attempts) return status;
@@ -369,7 +394,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
     return absl::InvalidArgumentError(absl::StrCat("a verifier client needs max_attempts and max_in_flight of at least 1, not ",
                                                    options.max_attempts, " and ", options.max_in_flight));
   }
-  return std::make_unique<GrpcClient>(std::move(options));
+  HONE_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, Credentials(options));
+  return std::make_unique<GrpcClient>(std::move(options), credentials);
 }
 
 }  // namespace hone::verifier

@@ -22,17 +22,20 @@ struct ClientOptions {
   absl::Duration deadline = absl::Minutes(10); // of one verdict, queueing included
   int max_attempts = 5;                        // on kUnavailable only, with back-off
   int max_in_flight = 256;                     // of VerifyAll
+  std::string token;                           // sent as a bearer token; empty: none
+  std::string tls_ca;                          // PEM file of who signs the servers' certificates; empty: plaintext
+  std::string tls_certificate, tls_key;        // PEM files, for servers that ask for a client's certificate
 };
 
 /// Thread-safe.
 class Client {
  public:
-  /// Connects lazily. kInvalidArgument: no endpoint.
+  /// Connects lazily. kInvalidArgument: no endpoint. kNotFound: a TLS file is missing.
   static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
   virtual ~Client() = default;
 
   /// A failing candidate is a verdict; a Status is ours: kUnavailable, kDeadlineExceeded, kInvalidArgument (the task
-  /// itself is unusable: names file, line and reason).
+  /// itself is unusable: names file, line and reason), kUnauthenticated, kResourceExhausted (queue or quota full).
   virtual absl::StatusOr<Verdict> Verify(const VerifyRequest& request) = 0;
 
   /// Verifies all over one stream; `on_verdict` is called from one thread in order of completion, with the request's

@@ -50,6 +50,12 @@ absl::Status Resolve(ServerConfig& config) {
   }
   if (!config.queue.empty()) HONE_RETURN_IF_ERROR(ParseRedisUrl(config.queue).status());
   if (config.role == "build" || config.role == "lane") config.listen.clear();
+  if (config.tls_certificate.empty() != config.tls_key.empty()) {
+    return absl::InvalidArgumentError("tls_certificate and tls_key: one needs the other");
+  }
+  if (!config.tls_client_ca.empty() && config.tls_certificate.empty()) {
+    return absl::InvalidArgumentError("tls_client_ca: needs tls_certificate and tls_key");
+  }
   const bool serves = config.role == "all" || config.role == "front";
   if (serves && config.listen.empty()) return absl::InvalidArgumentError("listen: needs at least one address");
   if (config.devices.empty()) return absl::InvalidArgumentError("devices: needs at least one");

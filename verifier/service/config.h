@@ -42,6 +42,12 @@ struct ServerConfig {
   int max_stream_jobs = 1024;
   double drain_s = 30;
   std::string metrics;
+  std::string http;
+  int http_threads = 128;
+  std::string tokens;
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string tls_client_ca;
   std::string log_level = "info";
 };
 
@@ -75,6 +81,12 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("max_stream_jobs", c.max_stream_jobs, Range(1, 1 << 20), "open requests of one stream");
   f.Value("drain_s", c.drain_s, Range(0.0, 86400.0), "seconds that SIGTERM leaves to open requests");
   f.Value("metrics", c.metrics, "host:port for Prometheus; empty: none");
+  f.Value("http", c.http, "host:port of the HTTP/JSON gateway; empty: none");
+  f.Value("http_threads", c.http_threads, Range(1, 4096), "HTTP requests worked on at a time");
+  f.Value("tokens", c.tokens, "file of bearer tokens' hashes, ends and quotas (verifier/service/access.h); empty: everybody may");
+  f.Value("tls_certificate", c.tls_certificate, "PEM file; with it host:port and HTTP addresses speak TLS");
+  f.Value("tls_key", c.tls_key, "PEM file of its key");
+  f.Value("tls_client_ca", c.tls_client_ca, "PEM file; gRPC clients must show a certificate that it signed");
   f.Value("log_level", c.log_level, OneOf{{"debug", "info", "warning", "error"}}, "least level that is logged");
 }
 

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "hone/v1/verifier.grpc.pb.h"
 #include "proto/convert.h"
+#include "verifier/service/read_request.h"
 
 namespace hone::verifier {
 namespace {
@@ -20,48 +21,19 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
-/// A client in another language need not repeat our defaults.
-void FillDefaults(v1::Task* task) {
-  if (task->dtype() == v1::DTYPE_UNSPECIFIED) task->set_dtype(v1::DTYPE_FLOAT32);
-  if (task->split() == v1::SPLIT_UNSPECIFIED) task->set_split(v1::SPLIT_TRAIN);
-  if (task->profiles().empty()) task->add_profiles(v1::VALUE_PROFILE_AS_GIVEN);
-  DType dtype;
-  if (!task->has_tolerance() && proto::FromWire(task->dtype(), &dtype).ok()) {
-    const Tolerance tolerance = DefaultTolerance(dtype);
-    task->mutable_tolerance()->set_atol(tolerance.atol);
-    task->mutable_tolerance()->set_rtol(tolerance.rtol);
-  }
-}
-
-/// Absent: the default. Only an id: the shipped protocol of that name.
-absl::Status FillDefaults(v1::Protocol* protocol) {
-  v1::Protocol only_id;
-  only_id.set_id(protocol->id());
-  if (protocol->ByteSizeLong() != only_id.ByteSizeLong()) return absl::OkStatus();
-  const absl::StatusOr<Protocol> shipped = ProtocolById(protocol->id().empty() ? Protocol().id : protocol->id());
-  if (!shipped.ok()) return absl::InvalidArgumentError(absl::StrCat("protocol.id: ", shipped.status().message()));
-  protocol->Clear();
-  proto::ToWire(*shipped, protocol);
-  return absl::OkStatus();
-}
-
-absl::Status CheckTask(const Task& task) {
-  if (task.reference.empty()) return absl::InvalidArgumentError("task.reference: empty");
-  return absl::OkStatus();
-}
-
-absl::StatusOr<VerifyRequest> ReadRequest(v1::VerifyRequest message) {
-  FillDefaults(message.mutable_task());
-  HONE_RETURN_IF_ERROR(FillDefaults(message.mutable_protocol()));
-  v1::Candidate* candidate = message.mutable_candidate();
-  if (candidate->format() == v1::FORMAT_UNSPECIFIED) candidate->set_format(v1::FORMAT_NATIVE);
-  VerifyRequest request;
-  HONE_RETURN_IF_ERROR(proto::FromWire(message, &request));
-  HONE_RETURN_IF_ERROR(CheckTask(request.task));
-  return request;
-}
-
 // ------------------------------------------------------------------------------------------------------ unary calls
+
+/// The token that a call brings, as its header has it.
+std::string AuthorizationOf(const grpc::CallbackServerContext& context) {
+  const auto found = context.client_metadata().find("authorization");
+  return found == context.client_metadata().end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+/// What a request may need to run; null where there is no access control.
+absl::StatusOr<std::shared_ptr<Permit>> Admit(AccessControl* access, const std::string& authorization) {
+  if (access == nullptr) return std::shared_ptr<Permit>();
+  return access->Admit(authorization);
+}
 
 /// A unary call that the engine answers later, or that its client gives up before. Deletes itself.
 template <class Response, class Answer>
@@ -69,7 +41,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   using Fill = void (*)(const Answer&, Response*);
 
-  UnaryCall(Engine& engine, Response* response, Fill fill) : engine_(engine), shared_(std::make_shared<Shared>()) {
+  UnaryCall(Engine& engine, std::shared_ptr<Permit> permit, Response* response, Fill fill)
+      : engine_(engine), permit_(std::move(permit)), shared_(std::make_shared<Shared>()) {
     shared_->reactor = this;
     shared_->response = response;
     shared_->fill = fill;
@@ -115,6 +88,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   };
 
   Engine& engine_;
+  const std::shared_ptr<Permit> permit_;  // until the call ends
   const std::shared_ptr<Shared> shared_;
 };
 
@@ -123,7 +97,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 /// One VerifyStream. The shared part is owned by the reactor and by every answer that is still to come.
 class StreamCall final : public grpc::ServerBidiReactor<v1::VerifyStreamRequest, v1::VerifyStreamResponse> {
  public:
-  StreamCall(Engine& engine, int max_jobs) : shared_(std::make_shared<Shared>(engine, this, max_jobs)) {
+  StreamCall(Engine& engine, const GrpcServiceOptions& options, std::string authorization)
+      : shared_(std::make_shared<Shared>(engine, this, options, std::move(authorization))) {
     StartRead(&request_);
   }
 
@@ -142,7 +117,9 @@ class StreamCall final : public grpc::ServerBidiReactor<v1::VerifyStreamRequest,
  private:
   class Shared {
    public:
-    Shared(Engine& engine, StreamCall* reactor, int max_jobs) : engine_(engine), max_jobs_(max_jobs), reactor_(reactor) {}
+    Shared(Engine& engine, StreamCall* reactor, const GrpcServiceOptions& options, std::string authorization)
+        : engine_(engine), max_jobs_(options.max_stream_jobs), access_(options.access),
+          authorization_(std::move(authorization)), reactor_(reactor) {}
 
     void Begin(const std::shared_ptr<Shared>& self, v1::VerifyStreamRequest& message) {
       const uint64_t tag = message.tag();
@@ -156,8 +133,12 @@ class StreamCall final : public grpc::ServerBidiReactor<v1::VerifyStreamRequest,
       absl::StatusOr<VerifyRequest> request = ReadRequest(std::move(*message.mutable_request()));
       message.Clear();
       if (!request.ok()) return Answer(number, tag, request.status());
-      std::shared_ptr<Engine::Call> call = engine_.Verify(
-          *request, [self, number, tag](absl::StatusOr<Verdict> verdict) { self->Answer(number, tag, std::move(verdict)); });
+      absl::StatusOr<std::shared_ptr<Permit>> permit = Admit(access_, authorization_);
+      if (!permit.ok()) return Answer(number, tag, permit.status());
+      std::shared_ptr<Engine::Call> call =
+          engine_.Verify(*request, [self, number, tag, permit = *std::move(permit)](absl::StatusOr<Verdict> verdict) {
+            self->Answer(number, tag, std::move(verdict));
+          });
       {
         absl::MutexLock lock(&mutex_);
         const auto waiting = calls_.find(number);
@@ -248,6 +229,8 @@ class StreamCall final : public grpc::ServerBidiReactor<v1::VerifyStreamRequest,
 
     Engine& engine_;
     const int max_jobs_;
+    AccessControl* const access_;
+    const std::string authorization_;
     absl::Mutex mutex_;
     StreamCall* reactor_ ABSL_GUARDED_BY(mutex_);
     std::unordered_map<uint64_t, std::shared_ptr<Engine::Call>> calls_ ABSL_GUARDED_BY(mutex_);
@@ -263,6 +246,12 @@ class StreamCall final : public grpc::ServerBidiReactor<v1::VerifyStreamRequest,
 
   const std::shared_ptr<Shared> shared_;
   v1::VerifyStreamRequest request_;
+};
+
+class RefusedStream final : public grpc::ServerBidiReactor<v1::VerifyStreamRequest, v1::VerifyStreamResponse> {
+ public:
+  explicit RefusedStream(const absl::Status& why) { Finish(ToGrpc(why)); }
+  void OnDone() override { delete this; }
 };
 
 // ---------------------------------------------------------------------------------------------------------- service
@@ -282,20 +271,29 @@ class VerifierService final : public v1::Verifier::CallbackService {
 
   grpc::ServerUnaryReactor* Verify(grpc::CallbackServerContext* context, const v1::VerifyRequest* message,
                                    v1::VerifyResponse* response) override {
-    const absl::StatusOr<VerifyRequest> request = ReadRequest(*message);
+    absl::StatusOr<std::shared_ptr<Permit>> permit = Admit(options_.access, AuthorizationOf(*context));
+    if (!permit.ok()) return Refuse(context, permit.status());
+    const absl::StatusOr<VerifyRequest> request = ReadRequest(v1::VerifyRequest(*message));
     if (!request.ok()) return Refuse(context, request.status());
-    auto* call = new UnaryCall<v1::VerifyResponse, Verdict>(engine_, response, FillVerdict);
+    auto* call = new UnaryCall<v1::VerifyResponse, Verdict>(engine_, *std::move(permit), response, FillVerdict);
     call->Begin([&](Engine::OnVerdict on_verdict) { return engine_.Verify(*request, std::move(on_verdict)); });
     return call;
   }
 
   grpc::ServerBidiReactor<v1::VerifyStreamRequest, v1::VerifyStreamResponse>* VerifyStream(
-      grpc::CallbackServerContext*) override {
-    return new StreamCall(engine_, options_.max_stream_jobs);
+      grpc::CallbackServerContext* context) override {
+    std::string authorization = AuthorizationOf(*context);
+    if (const absl::Status known = Admit(options_.access, authorization).status();
+        absl::IsUnauthenticated(known)) {
+      return new RefusedStream(known);
+    }
+    return new StreamCall(engine_, options_, std::move(authorization));
   }
 
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const v1::CancelRequest* message,
                                    v1::CancelResponse* response) override {
+    const auto permit = Admit(options_.access, AuthorizationOf(*context));
+    if (!permit.ok()) return Refuse(context, permit.status());
     if (message->key().empty()) return Refuse(context, absl::InvalidArgumentError("key: empty"));
     response->set_cancelled(engine_.Cancel(message->key()));
     return Refuse(context, absl::OkStatus());
@@ -303,19 +301,19 @@ class VerifierService final : public v1::Verifier::CallbackService {
 
   grpc::ServerUnaryReactor* DescribeTask(grpc::CallbackServerContext* context, const v1::DescribeTaskRequest* message,
                                          v1::DescribeTaskResponse* response) override {
-    v1::Task wire = message->task();
-    FillDefaults(&wire);
-    Task task;
-    absl::Status status = proto::FromWire(wire, &task);
-    if (status.ok()) status = CheckTask(task);
-    if (!status.ok()) return Refuse(context, status);
-    auto* call = new UnaryCall<v1::DescribeTaskResponse, Signature>(engine_, response, FillSignature);
-    call->Begin([&](Engine::OnSignature on_signature) { return engine_.Describe(task, std::move(on_signature)); });
+    absl::StatusOr<std::shared_ptr<Permit>> permit = Admit(options_.access, AuthorizationOf(*context));
+    if (!permit.ok()) return Refuse(context, permit.status());
+    const absl::StatusOr<Task> task = ReadTask(v1::Task(message->task()));
+    if (!task.ok()) return Refuse(context, task.status());
+    auto* call = new UnaryCall<v1::DescribeTaskResponse, Signature>(engine_, *std::move(permit), response, FillSignature);
+    call->Begin([&](Engine::OnSignature on_signature) { return engine_.Describe(*task, std::move(on_signature)); });
     return call;
   }
 
   grpc::ServerUnaryReactor* GetCapabilities(grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest*,
                                             v1::GetCapabilitiesResponse* response) override {
+    const auto permit = Admit(options_.access, AuthorizationOf(*context));
+    if (!permit.ok()) return Refuse(context, permit.status());
     proto::ToWire(engine_.GetCapabilities(), response->mutable_capabilities());
     return Refuse(context, absl::OkStatus());
   }

@@ -3,10 +3,12 @@
 // hone.v1.Verifier over gRPC's callback API: no thread waits for a call. Translates, hands to the engine, and makes
 // sure that slow, vanishing and flooding clients cost nobody else anything:
 //   - a stream is read only while fewer than max_stream_jobs of its requests are unanswered or unread by the client;
+//   - with access control every call needs a token, and every open request, also of a stream, a permit;
 //   - a client that goes away abandons its waits, and what has not started is dropped.
 
 #include <memory>
 
+#include "verifier/service/access.h"
 #include "verifier/service/engine.h"
 
 namespace grpc {
@@ -17,6 +19,7 @@ namespace hone::verifier {
 
 struct GrpcServiceOptions {
   int max_stream_jobs = 1024;
+  AccessControl* access = nullptr;  // outlives the service; null: everybody may use it
 };
 
 /// `engine` must outlive the service and all its calls.

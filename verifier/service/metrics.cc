@@ -56,6 +56,7 @@ class Depths final : public prometheus::Collectable {
       jobs.push_back(GaugeOf(static_cast<double>(counts.leased), {{"kind", kind}, {"state", "leased"}}));
     }
     return {
+        GaugeFamily("hone_queue_up", "1 while the queue can be reached.", {GaugeOf(stats.trouble.empty() ? 1 : 0)}),
         GaugeFamily("hone_queue_jobs", "Jobs in the queue by kind and state.", std::move(jobs)),
         GaugeFamily("hone_queue_bytes", "Bytes against the queue's budget.", {GaugeOf(static_cast<double>(stats.bytes))}),
         GaugeFamily("hone_queue_limit_bytes", "The queue's budget.", {GaugeOf(static_cast<double>(stats.limit_bytes))}),

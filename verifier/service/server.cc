@@ -32,8 +32,10 @@
 #include "verifier/queue/redis_queue.h"
 #include "verifier/queue/roster.h"
 #include "verifier/queue/sqlite_queue.h"
+#include "verifier/service/access.h"
 #include "verifier/service/engine.h"
 #include "verifier/service/grpc_service.h"
+#include "verifier/service/http_gateway.h"
 #include "verifier/service/lane_process.h"
 #include "verifier/service/metrics.h"
 #include "verifier/service/noop_lane.h"
@@ -157,6 +159,9 @@ struct Server::State {
   std::unique_ptr<Builder> builder;
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<AccessControl> access;        // where tokens are asked for
+  std::unique_ptr<SharedBytes> http_results;    // in a farm
+  std::unique_ptr<HttpGateway> http;
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<grpc::Server> server;
   std::vector<std::string> addresses;
@@ -167,6 +172,7 @@ struct Server::State {
   void Announce(const ServerConfig& config);
   absl::Status MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus);
   absl::Status AddTorchBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus, BuilderSet& set);
+  absl::Status ServeHttp(const ServerConfig& config, const Logger& log);
   absl::Status Listen(const ServerConfig& config);
 };
 
@@ -284,14 +290,46 @@ absl::Status Server::State::AddTorchBuilder(const ServerConfig& config, const st
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const ServerConfig& config) {
+  if (config.tls_certificate.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions tls(config.tls_client_ca.empty()
+                                            ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                            : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  HONE_ASSIGN_OR_RETURN(pair.private_key, ReadFile(config.tls_key, 1 << 20));
+  HONE_ASSIGN_OR_RETURN(pair.cert_chain, ReadFile(config.tls_certificate, 1 << 20));
+  tls.pem_key_cert_pairs.push_back(std::move(pair));
+  if (!config.tls_client_ca.empty()) {
+    HONE_ASSIGN_OR_RETURN(tls.pem_root_certs, ReadFile(config.tls_client_ca, 1 << 20));
+  }
+  return grpc::SslServerCredentials(tls);
+}
+
+absl::Status Server::State::ServeHttp(const ServerConfig& config, const Logger& log) {
+  if (config.http.empty()) return absl::OkStatus();
+  HttpGatewayOptions options;
+  options.address = config.http;
+  options.threads = config.http_threads;
+  options.tls_certificate = config.tls_certificate;
+  options.tls_key = config.tls_key;
+  if (!config.queue.empty()) {
+    HONE_ASSIGN_OR_RETURN(const RedisAddress address, ParseRedisUrl(config.queue));
+    http_results = MakeRedisBytes(address, "http", int64_t{64} << 20);
+  }
+  HONE_ASSIGN_OR_RETURN(http, HttpGateway::Start(options, *engine, *queue, *metrics, access.get(), http_results.get(), log));
+  return absl::OkStatus();
+}
+
 absl::Status Server::State::Listen(const ServerConfig& config) {
   if (config.listen.empty()) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials, Credentials(config));
   grpc::ServerBuilder grpc_builder;
   grpc_builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on one port is an error
   grpc_builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    grpc_builder.AddListeningPort(config.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");  // the file system guards those
+    grpc_builder.AddListeningPort(config.listen[i], is_unix ? grpc::InsecureServerCredentials() : credentials, &ports[i]);
   }
   grpc_builder.RegisterService(service.get());
   server = grpc_builder.BuildAndStart();
@@ -329,10 +367,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   options.version = HONE_VERSION;
   HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,
                                                       *state->metrics, log));
+  if (!config.tokens.empty()) {
+    HONE_ASSIGN_OR_RETURN(state->access, AccessControl::Load(config.tokens, log));
+  }
   GrpcServiceOptions service_options;
+  service_options.access = state->access.get();
   service_options.max_stream_jobs = config.max_stream_jobs;
   state->service = MakeGrpcService(*state->engine, service_options);
   HONE_RETURN_IF_ERROR(state->Listen(config));
+  HONE_RETURN_IF_ERROR(state->ServeHttp(config, log));
   state->Announce(config);
   if (state->server) state->server->GetHealthCheckService()->SetServingStatus(true);
   if (state->roster) log.Info("joined the farm", {{"queue", ParseRedisUrl(config.queue)->Name()}, {"role", config.role}});
