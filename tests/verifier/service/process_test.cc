@@ -14,9 +14,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/subprocess.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/process_tree.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/test_programs.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
@@ -221,6 +224,57 @@ TEST_CASE("Killing lanes again and again costs no request its one verdict", "[ve
   CHECK(status.ok());
   CHECK(ok == 3000);
   CHECK(answers == std::vector<int>(requests.size(), 1));
+}
+
+TEST_CASE("With TLS and tokens only the right certificate authority and a valid token get a verdict", "[verifier][process][access]") {
+  const TempFolder folder = MemoryFolder("tls");
+  const std::string key = folder.path() + "/key.pem", certificate = folder.path() + "/cert.pem";
+  SpawnOptions openssl;
+  openssl.argv = {"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+                  "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate};
+  const absl::StatusOr<RunResult> made = Run(openssl, absl::Seconds(60));
+  if (absl::IsNotFound(made.status())) SKIP("openssl is not installed");
+  REQUIRE(made.ok());
+  REQUIRE(made->exit_code == 0);
+  const std::string tokens = folder.path() + "/tokens";
+  REQUIRE(WriteFileAtomically(tokens, absl::StrCat("trainer ", Sha256Hex("secret"), " never 100\nold ", Sha256Hex("stale"),
+                                                   " 2020-01-01T00:00:00Z 100\n")).ok());
+  const std::string address = absl::StrCat("localhost:", FreePort());
+  SpawnOptions spawn;
+  spawn.argv = {Program(), "--listen=" + address, "--set=devices=[noop]", "--set=lanes=1", "--set=folder=" + folder.path(),
+                "--set=tokens=" + tokens, "--set=tls_certificate=" + certificate, "--set=tls_key=" + key};
+  absl::StatusOr<Child> child = Child::Spawn(spawn);
+  REQUIRE(child.ok());
+  ClientOptions options;
+  options.endpoints = {address};
+  options.deadline = absl::Seconds(20);
+  options.max_attempts = 20;
+  options.token = "secret";
+  options.tls_ca = certificate;
+  const auto client = *Client::Create(options);
+  VerifyRequest request;
+  request.task.reference = "r";
+  REQUIRE(client->Verify(request).ok());
+  int ok = 0;
+  CHECK(client->VerifyAll(std::vector<VerifyRequest>(5, request), [&](size_t, const Verdict& verdict) { ok += verdict.ok(); }).ok());
+  CHECK(ok == 5);
+  for (const auto& [token, word] : std::vector<std::pair<std::string, std::string>>{
+           {"", "bearer token"}, {"guess", "unknown"}, {"stale", "expired at 2020"}}) {
+    options.token = token;
+    const auto stranger = *Client::Create(options);
+    const absl::Status status = stranger->Verify(request).status();
+    INFO(status.ToString());
+    CHECK(absl::IsUnauthenticated(status));
+    CHECK(absl::StrContains(status.message(), word));
+    CHECK(absl::IsUnauthenticated(stranger->VerifyAll(std::vector<VerifyRequest>(3, request), [](size_t, const Verdict&) {})));
+    CHECK(absl::IsUnauthenticated(stranger->GetCapabilities().status()));
+  }
+  options.token = "secret";
+  options.tls_ca.clear();
+  options.max_attempts = 1;
+  CHECK(absl::IsUnavailable((*Client::Create(options))->Verify(request).status()));
+  options.tls_ca = "/no/such/file";
+  CHECK(absl::IsNotFound(Client::Create(options).status()));
 }
 
 /// One unary call by name with raw bytes, as a tool without our stubs makes it.
