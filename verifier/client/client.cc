@@ -86,6 +86,15 @@ bool Connects(grpc::Channel& channel) {
   }
 }
 
+/// A synchronous channel makes progress only while somebody waits on it: a connection that takes several messages (TLS, a
+/// distant host) would never come about in a plain sleep. Returns early once it has.
+void PauseWhileConnecting(grpc::Channel& channel, absl::Duration duration) {
+  const absl::Time end = absl::Now() + duration;
+  const bool ready = channel.GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+  if (!ready && channel.WaitForConnected(absl::ToChronoTime(end))) return;
+  absl::SleepFor(end - absl::Now());
+}
+
 struct Endpoint {
   std::string name;
   std::shared_ptr<grpc::Channel> channel;
@@ -311,7 +320,7 @@ class GrpcClient final : public Client {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // for one attempt, its handshake included
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // clients of one process do not share connections
     for (const std::string& name : options_.endpoints) {
@@ -377,7 +386,7 @@ class GrpcClient final : public Client {
       if (!absl::IsUnavailable(status) || attempt >= options_.max_attempts) return status;
       const absl::Duration backoff = BackoffBefore(attempt + 1);
       if (absl::Now() + backoff >= deadline) return status;
-      absl::SleepFor(backoff);
+      PauseWhileConnecting(*endpoints_[turn_ % endpoints_.size()].channel, backoff);
     }
   }
 

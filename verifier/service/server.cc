@@ -45,6 +45,8 @@ namespace {
 
 // A candidate of 10 MB must get its verdict, not an RPC error.
 constexpr int kMaxMessageBytes = 64 << 20;
+// Messages that are on their way in or out, over all connections. Beyond it gRPC lets clients wait.
+constexpr size_t kTransportBytes = size_t{1} << 30;
 
 /// gRPC replaces a Unix socket that is there, also one that somebody serves.
 absl::Status CheckUnixSocketFree(const std::string& path) {
@@ -326,6 +328,7 @@ absl::Status Server::State::Listen(const ServerConfig& config) {
   grpc::ServerBuilder grpc_builder;
   grpc_builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on one port is an error
   grpc_builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  grpc_builder.SetResourceQuota(grpc::ResourceQuota("hone-verifier").Resize(kTransportBytes));
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
     const bool is_unix = absl::StartsWith(config.listen[i], "unix:");  // the file system guards those

@@ -254,7 +254,9 @@ TEST_CASE("With TLS and tokens only the right certificate authority and a valid 
   const auto client = *Client::Create(options);
   VerifyRequest request;
   request.task.reference = "r";
-  REQUIRE(client->Verify(request).ok());
+  const absl::StatusOr<Verdict> verdict = client->Verify(request);
+  INFO(verdict.status().ToString());
+  REQUIRE(verdict.ok());
   int ok = 0;
   CHECK(client->VerifyAll(std::vector<VerifyRequest>(5, request), [&](size_t, const Verdict& verdict) { ok += verdict.ok(); }).ok());
   CHECK(ok == 5);
