@@ -30,6 +30,8 @@ void AddEval(CLI::App& app, Action& action);
 void AddKernelBench(CLI::App& eval, Action& action);  // below `eval`
 void AddLab(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch
+void AddReport(CLI::App& app, Action& action);   // in builds with torch
+void AddRollout(CLI::App& app, Action& action);  // in builds with torch
 void AddTasks(CLI::App& app, Action& action);
 void AddTrain(CLI::App& app, Action& action);  // in builds with torch
 void AddVerifier(CLI::App& app, Action& action);

@@ -36,6 +36,8 @@ int main(int argc, char** argv) {
 #ifdef HONE_WITH_TORCH
   hone::cli::AddGenerate(app, action);
   hone::cli::AddQuickstart(app, action);
+  hone::cli::AddReport(app, action);
+  hone::cli::AddRollout(app, action);
   hone::cli::AddServe(app, action);
   hone::cli::AddTrain(app, action);
 #endif

@@ -26,9 +26,6 @@ absl::Status Execute(const RunOptions& options) {
     std::fputs(ToYaml(config).c_str(), stdout);
     return absl::OkStatus();
   }
-  if (config.policy.start.empty()) {
-    return absl::InvalidArgumentError("policy.start is not set: an HF folder, a run's folder or a checkpoint");
-  }
   const absl::Time start = absl::Now();
   HONE_ASSIGN_OR_RETURN(const auto run, TrainRun::Create(config, folder, options.resume));
   HONE_RETURN_IF_ERROR(run->Run());

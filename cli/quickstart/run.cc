@@ -133,9 +133,9 @@ RolloutParts QuickstartRun::State::Parts(std::vector<Baseline> baselines) {
 }
 
 absl::Status QuickstartRun::State::Evaluate(const std::string& name) {
-  HONE_ASSIGN_OR_RETURN(const std::vector<Problem> held_out, problems->HeldOut());
-  return EvaluateHeldOut(config.evaluation, config.rl.max_tokens, held_out, Parts({Baseline::kScalar, Baseline::kEager}), name,
-                         folder);
+  HONE_ASSIGN_OR_RETURN(const std::vector<Problem> held_out, problems->Listed(Split::kHeldOut));
+  return SampleProblems(config.evaluation.sampling, config.rl.max_tokens, held_out, Parts({Baseline::kScalar, Baseline::kEager}),
+                        absl::StrCat("evaluation_", name), folder);
 }
 
 QuickstartRun::QuickstartRun(std::unique_ptr<State> state) : state_(std::move(state)) {}

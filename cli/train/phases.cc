@@ -157,10 +157,16 @@ absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig
   return absl::OkStatus();
 }
 
-absl::Status EvaluateHeldOut(const EvaluationSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
-                             RolloutParts parts, const std::string& name, RunFolder& folder) {
-  const std::string path = folder.Path(absl::StrCat("evaluation_", name, ".jsonl.zst"));
-  HONE_RETURN_IF_ERROR(RemoveTree(path));  // of an interrupted evaluation
+absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
+                            RolloutParts parts, const std::string& name, RunFolder& folder) {
+  const std::string path = folder.Path(name + ".jsonl.zst");
+  std::vector<Group> groups;
+  if (FileExists(path)) {
+    HONE_RETURN_IF_ERROR(ReadJournal(path, [&](const Group& group) {
+                           groups.push_back(group);
+                           return absl::OkStatus();
+                         }).status());
+  }
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(path));
   rollout::SamplingOptions sampling;
   sampling.temperature = settings.temperature;
@@ -175,12 +181,12 @@ absl::Status EvaluateHeldOut(const EvaluationSettings& settings, int64_t max_tok
   driver_parts.encoder = &parts.prompter;
   driver_parts.client = &parts.client;
   rollout::EpisodeDriver driver(driver_config, sampling, parts.verify, kNoDoubt, std::move(driver_parts));
-  Progress progress("evaluate " + name, static_cast<int64_t>(problems.size()));
-  std::vector<Group> groups;
-  for (const Problem& problem : problems) {
+  Progress progress(name, static_cast<int64_t>(problems.size()));
+  while (groups.size() < problems.size()) {
     HONE_RETURN_IF_ERROR(Interrupted());
-    // The same id, hence the same draws, before and after.
-    rollout::GroupRequest request{absl::StrCat("evaluation-", groups.size()), problem.task, {}, false};
+    const Problem& problem = problems[groups.size()];
+    // The same id, hence the same draws, whatever is sampled for.
+    rollout::GroupRequest request{absl::StrCat("sample-", groups.size()), problem.task, {}, false};
     HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problem));
     HONE_ASSIGN_OR_RETURN(std::vector<Group> group,
                           driver.Run({&request, 1}, SamplingSeed(parts.seed, -1 - static_cast<int64_t>(groups.size()))));
@@ -189,11 +195,11 @@ absl::Status EvaluateHeldOut(const EvaluationSettings& settings, int64_t max_tok
     progress.Update(static_cast<int64_t>(groups.size()));
   }
   const rollout::Evaluation evaluation = rollout::Evaluate(groups);
-  HONE_RETURN_IF_ERROR(
-      WriteFileAtomically(folder.Path(absl::StrCat("evaluation_", name, ".json")), rollout::ToJson(evaluation) + "\n"));
+  HONE_RETURN_IF_ERROR(journal->Sync());
+  HONE_RETURN_IF_ERROR(WriteFileAtomically(folder.Path(name + ".json"), rollout::ToJson(evaluation) + "\n"));
   progress.Finish(absl::StrFormat("correct %.2f [%.2f, %.2f]", evaluation.correct_rate.value, evaluation.correct_rate.low,
                                   evaluation.correct_rate.high));
-  return journal->Sync();
+  return absl::OkStatus();
 }
 
 }  // namespace hone::cli

@@ -8,7 +8,7 @@
 //   exemplars.db                 the exemplar store
 //   checkpoint/rl/               where an interrupted run goes on
 //   metrics.jsonl, events.out.tfevents.*      one record a step
-//   evaluation_<name>.jsonl.zst, .json        held-out groups and their figures
+//   evaluation_before.jsonl.zst, _after, .json  held-out groups and their figures
 //   phases.json                  seconds of each phase
 
 #include <functional>
@@ -69,8 +69,9 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
                        policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder);
 
-/// Samples every problem and writes what came of it. Equal seeds sample alike whatever `name` is.
-absl::Status EvaluateHeldOut(const EvaluationSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
-                             RolloutParts parts, const std::string& name, RunFolder& folder);
+/// Samples every problem and writes <name>.jsonl.zst, the groups, and <name>.json, their figures. Goes on where the journal
+/// ends; nothing is measured twice. Equal seeds sample alike whatever `name` is.
+absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
+                            RolloutParts parts, const std::string& name, RunFolder& folder);
 
 }  // namespace hone::cli

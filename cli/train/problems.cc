@@ -31,9 +31,9 @@ class Generated : public ProblemSource {
     return ProblemOf(rollout::MakeTask(*program));
   }
 
-  absl::StatusOr<std::vector<Problem>> HeldOut() override {
+  absl::StatusOr<std::vector<Problem>> Listed(Split split) override {
     std::vector<Problem> problems;
-    for (const rollout::GeneratedTask& task : rollout::NamedTasks(Split::kHeldOut)) problems.push_back(ProblemOf(task));
+    for (const rollout::GeneratedTask& task : rollout::NamedTasks(split)) problems.push_back(ProblemOf(task));
     return problems;
   }
 
@@ -73,9 +73,9 @@ class Collected : public ProblemSource {
     return absl::DataLossError("no task to train on: " + task_id);
   }
 
-  absl::StatusOr<std::vector<Problem>> HeldOut() override {
+  absl::StatusOr<std::vector<Problem>> Listed(Split split) override {
     std::vector<Problem> problems;
-    for (const Task& task : held_out_) {
+    for (const Task& task : split == Split::kTrain ? train_ : held_out_) {
       HONE_ASSIGN_OR_RETURN(Problem problem, ProblemOf(task));
       problems.push_back(std::move(problem));
     }

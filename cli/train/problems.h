@@ -35,8 +35,9 @@ class ProblemSource {
   virtual absl::StatusOr<Problem> Next() = 0;
   /// kDataLoss: no such task (the retry buffer keeps ids alone).
   virtual absl::StatusOr<Problem> ById(const std::string& task_id) = 0;
-  /// Tasks that are never trained on; may be none.
-  virtual absl::StatusOr<std::vector<Problem>> HeldOut() = 0;
+  /// The tasks of a split that are listed (the generator's named ones), in order; may be none. Held-out tasks are never
+  /// trained on.
+  virtual absl::StatusOr<std::vector<Problem>> Listed(Split split) = 0;
   /// Everything that decides what Next gives; and back. kDataLoss: not a state of Save.
   virtual std::string Save() const = 0;
   virtual absl::Status Restore(const std::string& state) = 0;

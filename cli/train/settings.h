@@ -64,18 +64,26 @@ void Describe(F& f, RlSettings& c) {
           "of a step whose log-probs go to log_probs.jsonl.zst, for hone lab noise-floor");
 }
 
-struct EvaluationSettings {
-  bool before = true;
+struct SamplingSettings {
   int64_t samples = 32;
   int64_t turns = 1;
   double temperature = 0.7;
 };
 template <class F>
+void Describe(F& f, SamplingSettings& c) {
+  f.Value("samples", c.samples, Range<int64_t>(1, 4096), "of each task");
+  f.Value("turns", c.turns, Range<int64_t>(1, 16), "responses of an episode at most; a pass ends it");
+  f.Value("temperature", c.temperature, Range(0.0, 10.0), "of sampling");
+}
+
+struct EvaluationSettings {
+  bool before = true;
+  SamplingSettings sampling;
+};
+template <class F>
 void Describe(F& f, EvaluationSettings& c) {
   f.Value("before", c.before, "also before reinforcement");
-  f.Value("samples", c.samples, Range<int64_t>(1, 4096), "of each held-out task");
-  f.Value("turns", c.turns, Range<int64_t>(1, 16), "responses of an episode at most");
-  f.Value("temperature", c.temperature, Range(0.0, 10.0), "of sampling while evaluating");
+  Describe(f, c.sampling);
 }
 
 struct VerifierSettings {

@@ -137,6 +137,22 @@ TEST_CASE("hone train goes on from a quickstart's checkpoint and, killed, to the
   CHECK(measured.exit_code == 0);  // the first two batches are of the policy that learns from the first
   CHECK(absl::StrContains(measured.output, "agree to the bit"));
 
+  // The report can be made again, and the policy sampled without learning.
+  REQUIRE(RemoveTree(bench.Path("whole/report.html")).ok());
+  SpawnOptions report;
+  report.argv = {TestProgram("hone"), "report", bench.Path("whole")};
+  CHECK(bench.Run(report).exit_code == 0);
+  CHECK(FileExists(bench.Path("whole/report.html")));
+  report.argv.back() = bench.Path("nothing");
+  CHECK(bench.Run(report).exit_code == 2);
+  const RunResult rollout = bench.Run(bench.Command(
+      {"rollout", "--name", "samples", "--set", "policy.start=" + bench.Path("whole"), "--set", "policy.prompts=program", "--set",
+       "tasks.from=generated", "--set", "limit=2", "--set", "sampling.samples=3", "--set", "max_tokens=40", "--set", "threads=1"}));
+  INFO(rollout.output);
+  REQUIRE(rollout.exit_code == 0);
+  CHECK(GroupsOf(bench.Path("samples/rollout.jsonl.zst")).groups.size() == 2);
+  CHECK(FileExists(bench.Path("samples/rollout.json")));
+
   absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
   REQUIRE(child.ok());
   const absl::Time deadline = absl::Now() + absl::Minutes(2);

@@ -58,7 +58,7 @@ TEST_CASE("Every train task comes once before any comes again; held-out and weak
     CHECK(seen == std::set<std::string>{"a", "b", "c"});
   }
   CHECK(client.described == 3);  // once a task
-  const std::vector<Problem> held_out = source->HeldOut().value();
+  const std::vector<Problem> held_out = source->Listed(Split::kHeldOut).value();
   REQUIRE(held_out.size() == 1);
   CHECK(held_out[0].task.id == "h");
   CHECK_THAT(held_out[0].text, ContainsSubstring("void launch("));
