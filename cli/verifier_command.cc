@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
+#include "cli/verifier_top.h"
 
 namespace hone::cli {
 namespace {
@@ -28,11 +29,19 @@ int ExecVerifier(const std::vector<std::string>& arguments) {
 
 void AddVerifier(CLI::App& app, Action& action) {
   CLI::App* verifier = app.add_subcommand("verifier", "Serves verdicts over gRPC");
-  verifier->footer("Everything after `verifier` goes to hone-verifier; its own --help lists it.\n"
+  verifier->footer("Everything after `verifier` goes to hone-verifier; its own --help lists it. `hone verifier top` shows\n"
+                   "what a running one does.\n"
                    "Example:\n  hone verifier --listen 127.0.0.1:50151 --set build_slots=4");
   verifier->set_help_flag();
   verifier->prefix_command();
-  verifier->callback([verifier, &action] { action = [verifier] { return ExecVerifier(verifier->remaining()); }; });
+  verifier->callback([verifier, &action] {
+    action = [verifier] {
+      std::vector<std::string> arguments = verifier->remaining();
+      if (arguments.empty() || arguments.front() != "top") return ExecVerifier(arguments);
+      arguments.erase(arguments.begin());
+      return VerifierTop(arguments);
+    };
+  });
 }
 
 }  // namespace hone::cli
