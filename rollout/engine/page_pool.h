@@ -16,6 +16,7 @@ class PagePool {
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
   /// A page with one holder; there must be a free one.
   int32_t Take();
+  int32_t holders(int32_t page) const { return holders_[page]; }
   void Share(int32_t page) { ++holders_[page]; }
   void Release(int32_t page);
 

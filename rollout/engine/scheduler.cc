@@ -45,7 +45,8 @@ struct Scheduler::Reading {
   std::vector<int32_t> ids;
   std::vector<int32_t> table;  // each page held once; empty until admitted
   int64_t read = 0;
-  int64_t version = 0;         // of the weights that read its last token
+  int64_t version = -1;        // of the weights that read its last token
+  bool mixed = false;          // other weights read some of it
   size_t waiting = 0;          // samples that still need its pages
 };
 
@@ -61,6 +62,7 @@ struct Scheduler::Running {
   int64_t length = 0;    // tokens whose keys and values are in the pages once everything launched has run
   int64_t pending = 0;   // tokens launched and not collected
   int32_t last_row = -1; // in the step launched last
+  int64_t version = -1;  // of the weights that read what it started from; -1: of several
   bool ended = false;
 };
 
@@ -128,13 +130,22 @@ absl::Status Scheduler::Step() {
 // Gives the reading its pages when there is room for it and for the growth of what runs.
 bool Scheduler::AdmitReading(Reading& reading, int64_t reserved_pages) {
   if (!reading.table.empty()) return true;
-  const int64_t need = PagesFor(static_cast<int64_t>(reading.ids.size()));
+  std::vector<int32_t> known = prefixes_.Find(reading.ids);
+  for (int32_t page : known) pool_.Share(page);
+  const int64_t need = PagesFor(static_cast<int64_t>(reading.ids.size())) - static_cast<int64_t>(known.size());
   const int64_t headroom = std::min(kHeadroomPages * static_cast<int64_t>(running_.size() + reading.samples.size()), pool_.pages() - need);
-  if (pool_.free_pages() < need + std::max<int64_t>(headroom, 1) + reserved_pages) {
+  if (!prefixes_.MakeFree(need + std::max<int64_t>(headroom, 1) + reserved_pages)) {
     // With nothing else in the way the headroom is not worth waiting for.
     const bool alone = running_.empty() && ready_.empty() && reserved_pages == 0;
-    if (!alone || pool_.free_pages() < need) return false;
+    if (!alone || pool_.free_pages() < need) {
+      ReleaseTable(known);
+      return false;
+    }
   }
+  reading.read = static_cast<int64_t>(known.size()) * kPage;
+  reading.version = version_;
+  stats_.reused_tokens += reading.read;
+  reading.table = std::move(known);
   for (int64_t p = 0; p < need; ++p) reading.table.push_back(pool_.Take());
   return true;
 }
@@ -150,6 +161,7 @@ absl::StatusOr<bool> Scheduler::Read() {
   while (!readings_.empty() && tokens < limit && places > 0) {
     const std::shared_ptr<Reading> reading = readings_.front();
     if (!AdmitReading(*reading, starting)) break;
+    reading->mixed |= reading->version != version_;
     const int64_t count = std::min<int64_t>(limit - tokens, static_cast<int64_t>(reading->ids.size()) - reading->read);
     PrefillPiece piece{absl::MakeConstSpan(reading->ids).subspan(reading->read, count), reading->read, reading->table, {}};
     reading->read += count;
@@ -175,6 +187,7 @@ absl::StatusOr<bool> Scheduler::Read() {
   const TokenDraw* next = draws.data();
   for (const std::shared_ptr<Reading>& reading : ended) {
     reading->version = version;
+    if (!reading->mixed && version == version_) prefixes_.Insert(reading->ids, reading->table);
     const size_t count = reading->samples.size();
     HONE_RETURN_IF_ERROR(FinishReading(reading, next));
     next += count;
@@ -208,12 +221,13 @@ absl::Status Scheduler::Start() {
     sample->request = reading.request;
     sample->sample = ready_.front().sample;
     sample->length = static_cast<int64_t>(reading.ids.size());
+    sample->version = reading.mixed ? -1 : reading.version;
     const int64_t full = sample->length / kPage;
     if (reading.waiting == 1) {
       sample->table = std::move(reading.table);
     } else {
       const bool partial = sample->length % kPage != 0;
-      if (partial && pool_.free_pages() == 0) {
+      if (partial && !prefixes_.MakeFree(1)) {
         if (!running_.empty() || ready_.size() == 1) break;
         DropReady(1);  // nothing runs that could free a page
         continue;
@@ -243,7 +257,7 @@ absl::StatusOr<bool> Scheduler::Launch() {
       continue;
     }
     if (sample->length == static_cast<int64_t>(sample->table.size()) * kPage) {
-      if (pool_.free_pages() == 0) {
+      if (!prefixes_.MakeFree(1)) {
         const size_t before = running_.size();
         HONE_ASSIGN_OR_RETURN(const bool room, MakeRoom(sample.get()));
         if (!room) return absl::InternalError("the cache has no page for the only running sample");
@@ -299,6 +313,7 @@ absl::Status Scheduler::Collect() {
     HONE_RETURN_IF_ERROR(Accept(*sample.request, sample.sample, draws[r], step.version));
     if (!Ended(*sample.request, sample.sample)) continue;
     sample.ended = true;
+    Keep(sample);
     ReleaseTable(sample.table);
     Finish(*sample.request, sample.sample);
   }
@@ -314,7 +329,7 @@ absl::Status Scheduler::Drain() {
 // Frees at least one page; false when only `keep` could give one.
 absl::StatusOr<bool> Scheduler::MakeRoom(const Running* keep) {
   HONE_RETURN_IF_ERROR(Drain());
-  while (pool_.free_pages() == 0) {
+  while (!prefixes_.MakeFree(1)) {
     if (!running_.empty() && running_.back().get() != keep) {
       Preempt(running_.size() - 1);
     } else if (!ready_.empty()) {
@@ -325,6 +340,7 @@ absl::StatusOr<bool> Scheduler::MakeRoom(const Running* keep) {
     } else if (!readings_.empty() && !readings_.front()->table.empty()) {
       ReleaseTable(readings_.front()->table);
       readings_.front()->read = 0;
+      readings_.front()->mixed = false;
     } else {
       return false;
     }
@@ -351,6 +367,21 @@ void Scheduler::DropReady(size_t keep) {
     QueueReading(dropped.reading->request, {dropped.sample}, true);
     ++stats_.preempted;
   }
+}
+
+// Leaves a sample's pages to later prompts that begin with its tokens: the next turn of its conversation.
+void Scheduler::Keep(const Running& sample) {
+  const Sample& result = sample.request->results[sample.sample];
+  const bool one_version = sample.version == version_ && result.versions.size() == 1 && result.versions[0].policy_version == version_;
+  if (!one_version) return;
+  std::vector<int32_t> ids = sample.request->wanted.prompt_ids;
+  ids.insert(ids.end(), result.ids.begin(), result.ids.end() - 1);  // the last token was never read
+  prefixes_.Insert(ids, sample.table);
+}
+
+void Scheduler::set_version(int64_t version) {
+  if (version != version_) prefixes_.Clear();
+  version_ = version;
 }
 
 void Scheduler::ReleaseTable(std::vector<int32_t>& table) {
@@ -436,13 +467,14 @@ void Scheduler::Forget() {
   ready_.clear();
   readings_.clear();
   requests_.clear();
+  prefixes_.Clear();
   pool_ = PagePool(runner_.pages());
 }
 
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = stats_;
   stats.running = static_cast<int64_t>(running_.size());
-  stats.free_pages = pool_.free_pages();
+  stats.free_pages = pool_.free_pages() + prefixes_.reclaimable();
   for (const std::shared_ptr<Request>& request : requests_) stats.waiting += request->open;
   stats.waiting -= stats.running;
   return stats;

@@ -3,8 +3,9 @@
 // Continuous batching: which sequences are read, decoded, put off and ended, over any Runner. No torch.
 //
 // Each Step reads one batch of prompt tokens at most and decodes one token of every running sample. A prompt is read once
-// for all samples of its request; its full cache pages are shared, the last partial one is copied. Pages are handed out
-// as samples grow. When none is left, the sample started last gives up its pages and is read again later, prompt and
+// for all samples of its request; its full cache pages are shared, the last partial one is copied. What a later
+// prompt begins with is taken from the pages of earlier sequences of the same policy version. Pages are handed out as
+// samples grow. When none is left, the sample started last gives up its pages and is read again later, prompt and
 // answer so far, so that nothing is lost and, draws being decided by (seed, sample, token), nothing changes.
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "rollout/engine/engine.h"
 #include "rollout/engine/page_pool.h"
+#include "rollout/engine/prefix_cache.h"
 #include "rollout/engine/runner.h"
 
 namespace hone::rollout {
@@ -33,9 +35,10 @@ struct RequestEvents {
 struct SchedulerStats {
   int64_t running = 0;
   int64_t waiting = 0;      // samples that are not decoded now
-  int64_t free_pages = 0;
+  int64_t free_pages = 0;   // those that are only kept for later prompts included
   int64_t preempted = 0;    // since the start
   int64_t prompt_tokens = 0;  // read, rereading included
+  int64_t reused_tokens = 0;  // of prompts, found in pages of earlier sequences
   int64_t tokens = 0;       // generated
 };
 
@@ -67,7 +70,8 @@ class Scheduler {
   /// default: one batch of prompts between two steps, so that nobody who is being answered waits long.
   void set_read_first(bool read_first) { read_first_ = read_first; }
 
-  void set_version(int64_t version) { version_ = version; }
+  /// Pages of another version are not given to prompts that are read from now on.
+  void set_version(int64_t version);
   int64_t version() const { return version_; }
   SchedulerStats stats() const;
 
@@ -91,6 +95,7 @@ class Scheduler {
   void Preempt(size_t index);
   void DropReady(size_t keep);
   void ReleaseTable(std::vector<int32_t>& table);
+  void Keep(const Running& sample);
   absl::Status Accept(Request& request, size_t sample, const TokenDraw& draw, int64_t version);
   bool Ended(Request& request, size_t sample);
   void Finish(Request& request, size_t sample);
@@ -98,6 +103,7 @@ class Scheduler {
 
   Runner& runner_;
   PagePool pool_;
+  PrefixCache prefixes_{pool_};
   int64_t version_ = 0;
   bool read_first_ = false;
   RequestId next_id_ = 0;

@@ -73,11 +73,6 @@ cudaError_t Launch(Kernel kernel, dim3 grid, dim3 block, size_t shared_bytes, cu
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     if (error != cudaSuccess) return error;
   }
-  // The same split of L1 and shared memory for every kernel: two that differ never run side by side.
-  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-      error != cudaSuccess) {
-    return error;
-  }
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -1,44 +1,21 @@
 #include "rollout/engine/cuda/device.cuh"
 #include "rollout/engine/cuda/gemv.h"
 
-// A block takes a contiguous run of weight rows; its warps take pieces of rows in turn. Every warp keeps a ring of pieces
-// in shared memory that bulk copies fill, so that loads never wait for arithmetic, and so that the ring of the next kernel
-// fills while this one ends: weights depend on nobody.
-
 namespace hone::rollout::cuda {
 namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
-constexpr int kStep = 256;        // numbers that a warp reads at once: 16 bytes a lane
-constexpr int kMaxPiece = 1792;   // numbers of a row that one copy brings
-constexpr int kStages = 3;        // pieces in flight a warp
+constexpr int kStep = 256;    // numbers of a weight row that a warp reads at once: 16 bytes a lane
+constexpr int kUnroll = 6;    // steps in flight
+constexpr int kPairRows = 2;  // weight rows a warp works on together
 
-__device__ __forceinline__ uint32_t SharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
-
-__device__ __forceinline__ void InitBarrier(uint32_t barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
-}
-__device__ __forceinline__ void PublishBarriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-// Starts a copy whose end `barrier` counts.
-__device__ __forceinline__ void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes),
-               "r"(barrier)
-               : "memory");
-}
-__device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
-  uint32_t done = 0;
-  while (done == 0) {
-    asm volatile(
-        "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  }
+__device__ __forceinline__ uint4 LoadWeights(const Bf16* at) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(at));
+  return v;
 }
 
 __device__ __forceinline__ float Dot8(uint4 w, uint4 x, float sum) {
@@ -52,9 +29,9 @@ __device__ __forceinline__ float Dot8(uint4 w, uint4 x, float sum) {
   return fmaf(High(w.w), High(x.w), sum);
 }
 
-// x, normalised when asked, into shared memory [rows][in].
+// x, normalised when asked, into shared memory [rows][padded], zeros behind `in`.
 template <int kRows>
-__device__ void StageInput(const GemvArgs& a, Bf16* xs, float* scratch) {
+__device__ void StageInput(const GemvArgs& a, Bf16* xs, int padded, float* scratch) {
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
     const Bf16* x = a.x + static_cast<int64_t>(m) * a.in;
@@ -68,139 +45,151 @@ __device__ void StageInput(const GemvArgs& a, Bf16* xs, float* scratch) {
       inverse = rsqrtf(BlockSum<kWarps>(squares, scratch) / static_cast<float>(a.in) + a.norm_eps);
       __syncthreads();
     }
-    for (int k = threadIdx.x * 8; k < a.in; k += kThreads * 8) {
-      uint4 v = *reinterpret_cast<const uint4*>(x + k);
-      if (a.norm != nullptr) {
-        const uint4 w = *reinterpret_cast<const uint4*>(a.norm + k);
-        const auto scale = [&](uint32_t pair, uint32_t weights) {
-          return Pack(ScaleNormed(Low(pair) * inverse, Low(weights), a.norm_offset),
-                      ScaleNormed(High(pair) * inverse, High(weights), a.norm_offset));
-        };
-        v = make_uint4(scale(v.x, w.x), scale(v.y, w.y), scale(v.z, w.z), scale(v.w, w.w));
+    for (int k = threadIdx.x * 8; k < padded; k += kThreads * 8) {
+      uint4 v = make_uint4(0, 0, 0, 0);
+      if (k < a.in) {
+        v = *reinterpret_cast<const uint4*>(x + k);
+        if (a.norm != nullptr) {
+          const uint4 w = *reinterpret_cast<const uint4*>(a.norm + k);
+          const auto scale = [&](uint32_t pair, uint32_t weights) {
+            return Pack(ScaleNormed(Low(pair) * inverse, Low(weights), a.norm_offset),
+                        ScaleNormed(High(pair) * inverse, High(weights), a.norm_offset));
+          };
+          v = make_uint4(scale(v.x, w.x), scale(v.y, w.y), scale(v.z, w.z), scale(v.w, w.w));
+        }
       }
-      *reinterpret_cast<uint4*>(xs + m * a.in + k) = v;
+      *reinterpret_cast<uint4*>(xs + m * padded + k) = v;
     }
   }
   __syncthreads();
 }
 
-// How a kernel cuts its work; the same on host and device.
-struct Cut {
-  int pieces;        // of a weight row
-  int piece;         // numbers of one, the last may be shorter
-  int rows_a_block;  // output rows, at most
-  int weight_rows;   // for each output row: 2 when gated
-
-  __host__ __device__ Cut(const GemvArgs& a, int blocks) {
-    pieces = (a.in + kMaxPiece - 1) / kMaxPiece;
-    piece = ((a.in + pieces - 1) / pieces + kStep - 1) / kStep * kStep;
-    pieces = (a.in + piece - 1) / piece;
-    rows_a_block = (a.out + blocks - 1) / blocks;
-    weight_rows = a.output == GemvOutput::kGated ? 2 : 1;
-  }
-  __host__ __device__ int RingBytes() const { return kWarps * kStages * piece * 2; }
-  __host__ __device__ int SumBytes(int rows) const { return rows_a_block * weight_rows * pieces * rows * 4; }
-};
-
 template <int kRows, GemvOutput kOutput>
-__device__ __forceinline__ void Write(const GemvArgs& a, int m, int n, float sum, float second) {
-  const int64_t at = static_cast<int64_t>(m) * a.out + n;
-  if constexpr (kOutput == GemvOutput::kGated) {
-    static_cast<Bf16*>(a.y)[at] = __float2bfloat16_rn(Gated(Round(sum), Round(second), a.gelu));
-  } else if constexpr (kOutput == GemvOutput::kLogits) {
-    static_cast<float*>(a.y)[at] = sum;
-  } else if constexpr (kOutput == GemvOutput::kAdd) {
-    Bf16* y = static_cast<Bf16*>(a.y) + at;
-    *y = __float2bfloat16_rn(__bfloat162float(*y) + Round(sum));
-  } else {
-    const float bias = a.bias == nullptr ? 0.0f : __bfloat162float(a.bias[n]);
-    static_cast<Bf16*>(a.y)[at] = __float2bfloat16_rn(sum + bias);
+__device__ __forceinline__ void Write(const GemvArgs& a, int task, const float (&sum)[kPairRows][kRows]) {
+#pragma unroll
+  for (int m = 0; m < kRows; ++m) {
+    const int64_t row = static_cast<int64_t>(m) * a.out;
+    if constexpr (kOutput == GemvOutput::kGated) {
+      static_cast<Bf16*>(a.y)[row + task] = __float2bfloat16_rn(Gated(Round(sum[0][m]), Round(sum[1][m]), a.gelu));
+    } else {
+#pragma unroll
+      for (int r = 0; r < kPairRows; ++r) {
+        const int n = task * kPairRows + r;
+        if (n >= a.out) continue;
+        if constexpr (kOutput == GemvOutput::kLogits) {
+          static_cast<float*>(a.y)[row + n] = sum[r][m];
+        } else if constexpr (kOutput == GemvOutput::kAdd) {
+          Bf16* y = static_cast<Bf16*>(a.y) + row + n;
+          *y = __float2bfloat16_rn(__bfloat162float(*y) + Round(sum[r][m]));
+        } else {
+          const float bias = a.bias == nullptr ? 0.0f : __bfloat162float(a.bias[n]);
+          static_cast<Bf16*>(a.y)[row + n] = __float2bfloat16_rn(sum[r][m] + bias);
+        }
+      }
+    }
   }
 }
 
 template <int kRows, GemvOutput kOutput>
-__global__ void __launch_bounds__(kThreads, 2) GemvKernel(const GemvArgs a) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ __align__(8) uint64_t barriers[kWarps][kStages];
+__global__ void __launch_bounds__(kThreads, kRows == 1 ? 3 : 2) GemvKernel(const GemvArgs a) {
+  extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float scratch[kWarps];
-  constexpr int kWeightRows = kOutput == GemvOutput::kGated ? 2 : 1;
-  const Cut cut(a, gridDim.x);
+  __shared__ float parts[kWarps][kPairRows][kRows];
+  Bf16* xs = reinterpret_cast<Bf16*>(shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int first_row = static_cast<int>(static_cast<int64_t>(a.out) * blockIdx.x / gridDim.x);
-  const int rows = static_cast<int>(static_cast<int64_t>(a.out) * (blockIdx.x + 1) / gridDim.x) - first_row;
-  const int items = rows * kWeightRows * cut.pieces;  // (row, weight row, piece), pieces fastest
-  const uint32_t ring = SharedAddress(shared) + warp * kStages * cut.piece * 2;
-  float* sums = reinterpret_cast<float*>(shared + cut.RingBytes());  // [items][kRows]
-  Bf16* xs = reinterpret_cast<Bf16*>(shared + cut.RingBytes() + (cut.SumBytes(kRows) + 15) / 16 * 16);
+  const int steps = (a.in + kStep - 1) / kStep, padded = steps * kStep;
+  const int per_part = (steps + a.split - 1) / a.split, part = warp % a.split;
+  const int begin = min(part * per_part, steps), end = min(begin + per_part, steps);
+  const int tasks = kOutput == GemvOutput::kGated ? a.out : (a.out + kPairRows - 1) / kPairRows;
+  const int block_tasks = kWarps / a.split, stride = gridDim.x * block_tasks;
 
-  const auto copy = [&](int item, int stage) {
-    const int piece = item % cut.pieces, weight_row = item / cut.pieces;
-    const int64_t row = first_row + weight_row / kWeightRows + static_cast<int64_t>(weight_row % kWeightRows) * a.out;
-    const int begin = piece * cut.piece, count = min(cut.piece, a.in - begin);
-    CopyBulk(ring + stage * cut.piece * 2, a.weight + row * a.in + begin, count * 2, SharedAddress(&barriers[warp][stage]));
-  };
-  if (lane == 0) {
-    for (int s = 0; s < kStages; ++s) InitBarrier(SharedAddress(&barriers[warp][s]));
-    PublishBarriers();
-    for (int s = 0; s < kStages; ++s) {
-      if (warp + s * kWarps < items) copy(warp + s * kWarps, s);
+  uint4 w[kPairRows][kUnroll];
+  const auto load = [&](int task, int first) {
+#pragma unroll
+    for (int r = 0; r < kPairRows; ++r) {
+      int n = kOutput == GemvOutput::kGated ? task + r * a.out : task * kPairRows + r;
+      if (kOutput != GemvOutput::kGated) n = min(n, a.out - 1);
+      const Bf16* row = a.weight + static_cast<int64_t>(n) * a.in;
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const int k = (first + u) * kStep + lane * 8;
+        w[r][u] = first + u < end && k < a.in && task < tasks ? LoadWeights(row + k) : make_uint4(0, 0, 0, 0);
+      }
     }
-  }
+  };
+
+  int task = blockIdx.x * block_tasks + warp / a.split;
+  load(task, begin);
   LetNextKernelStart();
   WaitForEarlierKernels();
-  StageInput<kRows>(a, xs, scratch);  // its barriers make the warps' initialised ones visible, too
+  StageInput<kRows>(a, xs, padded, scratch);
 
-  int stage = 0;
-  uint32_t parity = 0;
-  for (int item = warp; item < items; item += kWarps) {
-    WaitBarrier(SharedAddress(&barriers[warp][stage]), parity);
-    const int begin = item % cut.pieces * cut.piece, count = min(cut.piece, a.in - begin);
-    const Bf16* weights = reinterpret_cast<const Bf16*>(shared) + (warp * kStages + stage) * cut.piece;
-    float even[kRows] = {}, odd[kRows] = {};  // two chains of additions, for speed
-    const auto add = [&](int k, float(&to)[kRows]) {
-      const uint4 w = *reinterpret_cast<const uint4*>(weights + k);
+  const int rounds = (tasks + stride - 1) / stride;
+  for (int round = 0; round < rounds; ++round) {
+    float sum[kPairRows][kRows] = {};
+    for (int first = begin;; ) {
 #pragma unroll
-      for (int m = 0; m < kRows; ++m) to[m] = Dot8(w, *reinterpret_cast<const uint4*>(xs + m * a.in + begin + k), to[m]);
-    };
-#pragma unroll 2
-    for (int k = lane * 8; k < count; k += 2 * kStep) {
-      add(k, even);
-      if (k + kStep < count) add(k + kStep, odd);
-    }
-    __syncwarp();
-    if (lane == 0 && item + kStages * kWarps < items) copy(item + kStages * kWarps, stage);
+      for (int u = 0; u < kUnroll; ++u) {
+        if (first + u < end) {
+          const int k = (first + u) * kStep + lane * 8;
 #pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-      const float whole = WarpSum(even[m] + odd[m]);
-      if (lane == 0) sums[item * kRows + m] = whole;
-    }
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < rows * kRows; i += kThreads) {
-    const int row = i / kRows, m = i % kRows;
-    float total[kWeightRows] = {};
+          for (int m = 0; m < kRows; ++m) {
+            const uint4 x = *reinterpret_cast<const uint4*>(xs + m * padded + k);
 #pragma unroll
-    for (int r = 0; r < kWeightRows; ++r) {
-      for (int p = 0; p < cut.pieces; ++p) total[r] += sums[((row * kWeightRows + r) * cut.pieces + p) * kRows + m];
+            for (int r = 0; r < kPairRows; ++r) sum[r][m] = Dot8(w[r][u], x, sum[r][m]);
+          }
+        }
+      }
+      first += kUnroll;
+      if (first >= end) break;
+      load(task, first);
     }
-    Write<kRows, kOutput>(a, m, first_row + row, total[0], total[kWeightRows - 1]);
+    const int done = task;
+    task += stride;
+    if (round + 1 < rounds) load(task, begin);
+#pragma unroll
+    for (int r = 0; r < kPairRows; ++r) {
+#pragma unroll
+      for (int m = 0; m < kRows; ++m) sum[r][m] = WarpSum(sum[r][m]);
+    }
+    if (a.split > 1) {
+      if (lane == 0) {
+#pragma unroll
+        for (int r = 0; r < kPairRows; ++r) {
+#pragma unroll
+          for (int m = 0; m < kRows; ++m) parts[warp][r][m] = sum[r][m];
+        }
+      }
+      __syncthreads();
+      if (part == 0) {
+        for (int s = 1; s < a.split; ++s) {
+#pragma unroll
+          for (int r = 0; r < kPairRows; ++r) {
+#pragma unroll
+            for (int m = 0; m < kRows; ++m) sum[r][m] += parts[warp + s][r][m];
+          }
+        }
+      }
+      __syncthreads();
+    }
+    if (lane == 0 && part == 0 && done < tasks) Write<kRows, kOutput>(a, done, sum);
   }
 }
 
 template <int kRows, GemvOutput kOutput>
-cudaError_t Run(const GemvArgs& a, cudaStream_t stream) {
-  const int blocks = min(a.out, a.resident * a.processors);
-  const Cut cut(a, blocks);
-  const size_t shared = cut.RingBytes() + (cut.SumBytes(kRows) + 15) / 16 * 16 + static_cast<size_t>(kRows) * a.in * sizeof(Bf16);
+cudaError_t Run(GemvArgs& a, cudaStream_t stream) {
+  const int tasks = kOutput == GemvOutput::kGated ? a.out : (a.out + kPairRows - 1) / kPairRows;
+  const int resident = min(a.resident, kRows == 1 ? 3 : 2) * a.processors;
+  a.split = 1;
+  while (a.split < 4 && tasks * a.split * 2 <= resident * kWarps && a.in / (a.split * 2) >= kStep) a.split *= 2;
+  const int block_tasks = kWarps / a.split;
+  const int blocks = min((tasks + block_tasks - 1) / block_tasks, resident);
+  const size_t shared = static_cast<size_t>(kRows) * ((a.in + kStep - 1) / kStep * kStep) * sizeof(Bf16);
   return Launch(GemvKernel<kRows, kOutput>, dim3(blocks), dim3(kThreads), shared, stream, a);
 }
 
 template <int kRows>
-cudaError_t RunRows(const GemvArgs& a, cudaStream_t stream) {
+cudaError_t RunRows(GemvArgs& a, cudaStream_t stream) {
   switch (a.output) {
     case GemvOutput::kStore: return Run<kRows, GemvOutput::kStore>(a, stream);
     case GemvOutput::kAdd: return Run<kRows, GemvOutput::kAdd>(a, stream);
@@ -212,7 +201,7 @@ cudaError_t RunRows(const GemvArgs& a, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t Gemv(const GemvArgs& args, cudaStream_t stream) {
+cudaError_t Gemv(GemvArgs args, cudaStream_t stream) {
   switch (args.rows) {
     case 1: return RunRows<1>(args, stream);
     case 2: return RunRows<2>(args, stream);

@@ -34,10 +34,11 @@ struct GemvArgs {
   bool gelu = false;
   GemvOutput output = GemvOutput::kStore;
   int processors = 132;                   // of the device
-  int resident = 1;                       // blocks a processor runs at once: one leaves room for the next kernel's
+  int resident = 3;                       // blocks a processor runs at once, at most 3 (2 for several rows)
+  int split = 1;                          // warps that share a weight row; Gemv sets it
 };
 
 /// Pointers are aligned to 16 bytes. cudaErrorInvalidValue: another number of rows.
-cudaError_t Gemv(const GemvArgs& args, cudaStream_t stream);
+cudaError_t Gemv(GemvArgs args, cudaStream_t stream);
 
 }  // namespace hone::rollout::cuda

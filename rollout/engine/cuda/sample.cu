@@ -7,7 +7,8 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / 32;
 constexpr int kStatsThreads = 256;
-constexpr int kMaxChunks = 256;
+constexpr int kMaxVocab = 127 * kSampleChunk;
+constexpr int kMaxChunks = kMaxVocab / kSampleChunk;
 constexpr int kBins = 256;
 
 // The n-th number of a stream, as rollout/engine/philox.h.
@@ -173,16 +174,19 @@ __device__ __forceinline__ uint32_t Depth(float logit, float best, float inverse
   const float below = (best - logit) * inverse;
   return below < 32.0f ? static_cast<uint32_t>(below * 134217728.0f) : 0xffffffffu;
 }
-// Of the best token's mass, in units of 2^-40.
+// Of the best token's mass, in units of 2^-36.
 __device__ __forceinline__ unsigned long long Mass(uint32_t depth) {
-  return depth == 0xffffffffu ? 0ull : __float2ull_rn(exp2f(__uint2float_rn(depth) * (-0x1.0p-27f * 1.44269504f)) * 0x1.0p40f);
+  return depth == 0xffffffffu ? 0ull : __float2ull_rn(exp2f(__uint2float_rn(depth) * (-0x1.0p-27f * 1.44269504f)) * 0x1.0p36f);
 }
 
 constexpr int kListed = 4096;  // tokens of one coarse bin that are looked at further without reading all logits again
 
 // Shared memory of a row with filters.
 struct FilterScratch {
-  unsigned long long bins[kWarps][kBins];
+  // Sums of each warp's masses in two words, because shared memory adds only 32 bits by itself: a warp sees fewer than
+  // 2^14 tokens (kMaxVocab), and masses have 18 low and 18 high bits.
+  uint32_t low[kWarps][kBins], high[kWarps][kBins];
+  unsigned long long bins[kBins];
   uint32_t listed[kListed];
   unsigned long long chosen[2];
   unsigned long long sums[kWarps];
@@ -204,7 +208,7 @@ __device__ Cut FindCut(const float* logits, int vocab, const RowState& state, fl
   unsigned long long before = 0, at = 0;
   bool listed = false;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < kWarps * kBins; i += kThreads) f.bins[i / kBins][i % kBins] = 0;
+    for (int i = threadIdx.x; i < kWarps * kBins; i += kThreads) f.low[i / kBins][i % kBins] = f.high[i / kBins][i % kBins] = 0;
     if (shift == 24 && threadIdx.x == 0) f.count = 0;
     __syncthreads();
     const auto count = [&](uint32_t depth) {
@@ -213,7 +217,9 @@ __device__ Cut FindCut(const float* logits, int vocab, const RowState& state, fl
         const int place = atomicAdd(&f.count, 1);
         if (place < kListed) f.listed[place] = depth;
       }
-      atomicAdd(&f.bins[warp][depth >> shift & 255], masses ? Mass(depth) : 1ull);
+      const unsigned long long amount = masses ? Mass(depth) : 1ull;
+      atomicAdd(&f.low[warp][depth >> shift & 255], static_cast<uint32_t>(amount & 0x3ffff));
+      if (amount >> 18 != 0) atomicAdd(&f.high[warp][depth >> shift & 255], static_cast<uint32_t>(amount >> 18));
     };
     if (listed) {
       for (int i = threadIdx.x; i < f.count; i += kThreads) count(f.listed[i]);
@@ -225,13 +231,13 @@ __device__ Cut FindCut(const float* logits, int vocab, const RowState& state, fl
     if (shift == 16) listed = f.count <= kListed;
     if (threadIdx.x < kBins) {
       unsigned long long sum = 0;
-      for (int w = 0; w < kWarps; ++w) sum += f.bins[w][threadIdx.x];
-      f.bins[0][threadIdx.x] = sum;
+      for (int w = 0; w < kWarps; ++w) sum += f.low[w][threadIdx.x] + (static_cast<unsigned long long>(f.high[w][threadIdx.x]) << 18);
+      f.bins[threadIdx.x] = sum;
     }
     __syncthreads();
     if (warp == 0) {  // 8 bins a lane
       unsigned long long own = 0;
-      for (int b = 0; b < 8; ++b) own += f.bins[0][lane * 8 + b];
+      for (int b = 0; b < 8; ++b) own += f.bins[lane * 8 + b];
       unsigned long long inclusive = own;
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
@@ -243,13 +249,13 @@ __device__ Cut FindCut(const float* logits, int vocab, const RowState& state, fl
       if (lane == chosen_lane) {
         unsigned long long running = before + inclusive - own;
         int bin = lane * 8;
-        while (bin < lane * 8 + 7 && running + f.bins[0][bin] < wanted) running += f.bins[0][bin++];
+        while (bin < lane * 8 + 7 && running + f.bins[bin] < wanted) running += f.bins[bin++];
         f.chosen[0] = static_cast<unsigned long long>(bin);
         f.chosen[1] = running;
       }
     }
     __syncthreads();
-    at = f.bins[0][f.chosen[0]];
+    at = f.bins[f.chosen[0]];
     prefix = prefix << 8 | static_cast<uint32_t>(f.chosen[0]);
     before = f.chosen[1];
     __syncthreads();
@@ -359,7 +365,7 @@ __device__ void DrawFiltered(const SampleArgs& a, int row, const RowState& state
     if (threadIdx.x == 0) a.draws[row] = Draw{};
     return;
   }
-  // total < 2^58 and uniform < 1: the product is below total after rounding down.
+  // total < 2^55 and uniform < 1: the product is below total after rounding down.
   const unsigned long long target = min(total - 1, static_cast<unsigned long long>(uniform * static_cast<double>(total)));
   if (target < before || target >= before + own) return;
   seen = equals_before;
@@ -442,7 +448,7 @@ __global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
 
 cudaError_t Sample(const SampleArgs& args, cudaStream_t stream) {
   const int chunks = (args.vocab + kSampleChunk - 1) / kSampleChunk;
-  if (chunks > kMaxChunks) return cudaErrorInvalidValue;
+  if (args.vocab > kMaxVocab) return cudaErrorInvalidValue;
   if (const cudaError_t error = Launch(StatsKernel, dim3(chunks, args.count), dim3(kStatsThreads), 0, stream, args); error != cudaSuccess) {
     return error;
   }

@@ -4,7 +4,7 @@
 // top-p, then min-p; ids ascending along the cumulative distribution; a draw is decided by (seed, stream, index) alone.
 //
 // All sums run in a fixed order or in integers, so that a row's draw has the same bits in every batch. Filtered masses
-// are kept in units of 2^-40 of the best token's; tokens more than e^-32 below it count as equals.
+// are kept in units of 2^-36 of the best token's; tokens more than e^-32 below it count as equals.
 
 #include <cuda_runtime_api.h>
 
@@ -38,11 +38,11 @@ struct ChunkStats {
 struct SampleArgs {
   const float* logits = nullptr;     // [rows, vocab]
   const SampleRow* rows = nullptr;   // [count]
-  ChunkStats* stats = nullptr;       // [count, chunks], chunks = ceil(vocab / kSampleChunk) <= 256
+  ChunkStats* stats = nullptr;       // [count, chunks], chunks = ceil(vocab / kSampleChunk)
   Draw* draws = nullptr;             // [count]
   const int32_t* logit_rows = nullptr;  // [count] row of logits that each draw takes; null: its own
   int count = 0;
-  int vocab = 0;
+  int vocab = 0;                     // at most 520,192
 };
 cudaError_t Sample(const SampleArgs& args, cudaStream_t stream);
 

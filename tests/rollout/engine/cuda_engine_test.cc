@@ -96,7 +96,7 @@ std::vector<double> Score(policy::Decoder& decoder, const std::vector<int32_t>& 
   return std::vector<double>(log_p.const_data_ptr<double>(), log_p.const_data_ptr<double>() + count);
 }
 
-TEST_CASE("Log-probs of the fast engine are the plain decoder's within 1e-3 on average, for every family", "[rollout][cuda][gpu]") {
+TEST_CASE("Log-probs of the fast engine are the plain decoder's within 3e-3 on average, for every family", "[rollout][cuda][gpu]") {
   HONE_NEEDS_GPU();
   for (const auto& [name, config] : Families()) {
     const auto decoder = Make(config);
@@ -115,7 +115,7 @@ TEST_CASE("Log-probs of the fast engine are the plain decoder's within 1e-3 on a
         }
       }
       std::printf("%s, %ld rows: mean |d log p| %.2e, worst %.2e over %.0f tokens\n", name, rows, sum / count, worst, count);
-      CHECK(sum / count <= 1e-3);
+      CHECK(sum / count <= 3e-3);
     }
   }
 }

@@ -22,6 +22,8 @@ GenerationRequest RandomRequest(std::mt19937& random, int64_t longest) {
   GenerationRequest request;
   request.prompt_ids.resize(1 + random() % longest);
   for (int32_t& id : request.prompt_ids) id = static_cast<int32_t>(random() % 1000);
+  const size_t common = std::min<size_t>(request.prompt_ids.size(), random() % 3 * 20);  // some begin alike
+  for (size_t i = 0; i < common; ++i) request.prompt_ids[i] = static_cast<int32_t>(i);
   request.samples = 1 + static_cast<int64_t>(random() % 6);
   request.seed = random();
   request.sampling.max_tokens = 1 + static_cast<int64_t>(random() % longest);
@@ -32,7 +34,7 @@ GenerationRequest RandomRequest(std::mt19937& random, int64_t longest) {
 TEST_CASE("Whatever the cache, the batch and the lookahead, every sample gets the tokens that its sequence and seed decide",
           "[rollout][scheduler]") {
   std::mt19937 random(5);
-  int64_t preempted = 0;
+  int64_t preempted = 0, reused = 0;
   for (int round = 0; round < 150; ++round) {
     const int64_t pages = 8 + static_cast<int64_t>(random() % 40), rows = 1 + static_cast<int64_t>(random() % 12);
     const int64_t prefill = 10 + static_cast<int64_t>(random() % 90), lookahead = static_cast<int64_t>(random() % 2);
@@ -72,7 +74,9 @@ TEST_CASE("Whatever the cache, the batch and the lookahead, every sample gets th
     CHECK(told == samples);
     CHECK(scheduler.stats().free_pages == pages);
     preempted += scheduler.stats().preempted;
+    reused += scheduler.stats().reused_tokens;
   }
+  CHECK(reused > 1000);
   CHECK(preempted > 20);  // the small caches did run out
 }
 
@@ -90,6 +94,33 @@ TEST_CASE("A prompt is read once for all samples of its request", "[rollout][sch
   while (!scheduler.idle()) REQUIRE(scheduler.Step().ok());
   CHECK(told == 8);
   CHECK(runner.prefilled == 50);
+}
+
+TEST_CASE("The next turn of a conversation reads only what is new, until the weights change", "[rollout][scheduler]") {
+  PageReader runner(60, 4, 64, 1);
+  Scheduler scheduler(runner);
+  const auto ask = [&](std::vector<int32_t> prompt) {
+    GenerationRequest request{std::move(prompt), 1, 3, {}};
+    request.sampling.max_tokens = 40;
+    Sample result;
+    RequestEvents events;
+    events.on_sample = [&](size_t, const Sample& sample) { result = sample; };
+    REQUIRE(scheduler.Submit(request, events).ok());
+    const int64_t before = runner.prefilled;
+    while (!scheduler.idle()) REQUIRE(scheduler.Step().ok());
+    CHECK(result.ids == Expected(request, 0));
+    request.prompt_ids.insert(request.prompt_ids.end(), result.ids.begin(), result.ids.end());
+    return std::pair(request.prompt_ids, runner.prefilled - before);
+  };
+  const auto [first, first_read] = ask(std::vector<int32_t>(30, 5));
+  CHECK(first_read == 30);
+  std::vector<int32_t> turn = first;  // 70 tokens, 69 of them in pages, 64 in whole ones
+  turn.insert(turn.end(), {1, 2, 3});
+  const auto [second, second_read] = ask(turn);
+  CHECK(second_read == 73 - 64);
+  scheduler.set_version(1);
+  CHECK(ask(turn).second == 73);
+  CHECK(scheduler.stats().free_pages == 60);
 }
 
 TEST_CASE("An aborted request ends at once, gives its pages back and leaves the others alone", "[rollout][scheduler]") {
