@@ -61,6 +61,11 @@ absl::StatusOr<std::vector<std::vector<Sample>>> NativeEngine::Generate(absl::Sp
   std::vector<std::vector<Sample>> results(requests.size());
   absl::Status status;
   scheduler_.set_read_first(true);
+  // Weights that are trained in place may have changed without a new version (before a first step, in supervised training):
+  // keys and values of the old ones must not be used again.
+  const int64_t changes = decoder_.parameters().flat()._version();
+  if (changes != weights_seen_) scheduler_.DropPrefixes();
+  weights_seen_ = changes;
   for (size_t i = 0; i < requests.size() && status.ok(); ++i) {
     results[i].resize(std::max<int64_t>(0, requests[i].samples));
     RequestEvents events;
@@ -99,6 +104,7 @@ absl::Status NativeEngine::UpdateWeights(const at::Tensor& weights, int64_t vers
     return absl::InvalidArgumentError(absl::StrCat("weights of ", weights.numel(), " numbers, the model has ", own.numel()));
   }
   HONE_RETURN_IF_ERROR(SetPolicyVersion(version));
+  scheduler_.DropPrefixes();
   HONE_RETURN_IF_ERROR(runner_->Synchronize());
   HONE_RETURN_IF_ERROR(policy::CatchTorch("weight update", [&] {
                          at::NoGradGuard no_grad;

@@ -46,6 +46,7 @@ class NativeEngine : public Engine {
       : decoder_(decoder), runner_(std::move(runner)), scheduler_(*runner_) {}
 
   policy::Decoder& decoder_;
+  int64_t weights_seen_ = -1;  // their tensor's own count of changes
   std::unique_ptr<Runner> runner_;
   Scheduler scheduler_;
 };

@@ -70,6 +70,8 @@ class Scheduler {
   /// default: one batch of prompts between two steps, so that nobody who is being answered waits long.
   void set_read_first(bool read_first) { read_first_ = read_first; }
 
+  /// Forgets pages of earlier sequences: the weights have changed.
+  void DropPrefixes() { prefixes_.Clear(); }
   /// Pages of another version are not given to prompts that are read from now on.
   void set_version(int64_t version);
   int64_t version() const { return version_; }

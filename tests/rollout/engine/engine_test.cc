@@ -199,6 +199,26 @@ TEST_CASE("Every token carries the version of the weights that chose it", "[roll
   CHECK(engine->SetPolicyVersion(2).code() == absl::StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("Keys and values of weights that have changed are never used again, with or without a new version", "[rollout][engine]") {
+  const auto decoder = MakeDecoder(TinyConfig());
+  const auto engine = NativeEngine::Create({}, *decoder).value();
+  const std::vector<GenerationRequest> request{Request(LongPrompt(60, 5), 2, 9)};
+  engine->Generate(request, {}).value();
+  const int64_t read = engine->scheduler().stats().prompt_tokens;
+  engine->Generate(request, {}).value();
+  CHECK(engine->scheduler().stats().prompt_tokens - read == 60 - 48);  // three whole pages were still there
+  {
+    at::NoGradGuard no_grad;
+    at::Tensor weight = decoder->parameters().leaf("model.layers.0.self_attn.qkv_proj.weight");
+    weight.mul_(1.3);
+  }
+  const auto got = engine->Generate(request, {}).value(), wanted = Run(*decoder, request);
+  for (size_t j = 0; j < 2; ++j) CHECK(Same(got[0][j], wanted[0][j]));
+  REQUIRE(engine->UpdateWeights(decoder->parameters().flat() * 0.9, engine->policy_version()).ok());
+  const auto after = engine->Generate(request, {}).value(), fresh = Run(*decoder, request);
+  for (size_t j = 0; j < 2; ++j) CHECK(Same(after[0][j], fresh[0][j]));
+}
+
 TEST_CASE("Abort ends running samples with what they have and tells about every sample once", "[rollout][engine]") {
   const auto decoder = MakeDecoder(TinyConfig());
   const auto engine = NativeEngine::Create({.max_running = 2}, *decoder).value();
