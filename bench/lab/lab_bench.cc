@@ -1,15 +1,15 @@
 // How fast `hone lab replay` is: writes a journal of quickstart-like episodes, then times the command on it.
 //
-//   lab_bench [EPISODES] [--record RESULTS_JSON SOURCE_FOLDER]
+//   lab_bench [--episodes N] [--record]
 //
 // Episodes are one turn of about 70 response tokens with ids, log-probs, texts and a full verdict, as the quickstart
 // records them; eight make a group, a group is a frame.
 
 #include <sys/resource.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -26,6 +26,8 @@ namespace hone {
 namespace {
 
 constexpr int kGroupSize = 8;
+constexpr int64_t kRecordedEpisodes = 1'000'000;  // what the figures' names say
+constexpr char kCommand[] = "build/release/bench/lab_bench --record";
 
 Turn MakeTurn(std::mt19937_64& random) {
   std::uniform_real_distribution<float> unit(0, 1);
@@ -55,6 +57,7 @@ Turn MakeTurn(std::mt19937_64& random) {
   if (luck < 6) {
     verdict.status = VerdictStatus::kOk;
     verdict.correct_rate = 1;
+    verdict.coverage = 1;
     for (const Baseline baseline : {Baseline::kScalar, Baseline::kEager}) {
       const double speedup = 0.5 + 8 * unit(random);
       Timing timing;
@@ -100,7 +103,7 @@ struct Measured {
 /// One run of the command. The peak is that of the largest child so far, which is the command.
 absl::StatusOr<Measured> Replay(const std::vector<std::string>& arguments) {
   SpawnOptions options;
-  options.argv = {ProgramFolder() + "/hone", "lab", "replay"};
+  options.argv = {ProgramFolder() + "/../bin/hone", "lab", "replay"};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   const auto start = std::chrono::steady_clock::now();
   HONE_ASSIGN_OR_RETURN(const RunResult run, Run(options, absl::Minutes(10)));
@@ -114,7 +117,10 @@ absl::StatusOr<Measured> Replay(const std::vector<std::string>& arguments) {
   return measured;
 }
 
-absl::Status Bench(int64_t episodes, const std::string& results, const std::string& source_folder) {
+absl::Status Bench(int64_t episodes, bool record) {
+  if (record && episodes != kRecordedEpisodes) {
+    return absl::InvalidArgumentError(absl::StrCat("--record is for ", kRecordedEpisodes, " episodes"));
+  }
   HONE_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("lab_bench"));
   const std::string journal = folder.path() + "/journal.jsonl.zst";
   HONE_RETURN_IF_ERROR(WriteEpisodes(journal, episodes));
@@ -125,24 +131,29 @@ absl::Status Bench(int64_t episodes, const std::string& results, const std::stri
   const double per_pipeline = (swept.seconds - one.seconds) / 5;
   std::printf("%ld episodes, %.0f MB packed: one pipeline %.2f s, each further one %.2f s, peak %.0f MB\n", episodes,
               journal_mb, one.seconds, per_pipeline, swept.peak_rss_mb);
-  if (results.empty()) return absl::OkStatus();
+  if (!record) return absl::OkStatus();
+  const std::string machine = MachineKind(), date = Today(), commit = CurrentCommit(HONE_SOURCE_DIR);
   const auto result = [&](const char* id, double value, const char* unit) {
-    return BenchResult{
-        id, value, unit, "build/release/bin/lab_bench", MachineKind(), Today(), CurrentCommit(source_folder)};
+    return BenchResult{id, value, unit, kCommand, machine, date, commit};
   };
-  return RecordResults(results, {result("lab.replay_1m_s", one.seconds, "s"),
-                                 result("lab.replay_1m_further_pipeline_s", per_pipeline, "s"),
-                                 result("lab.replay_1m_peak_rss_mb", swept.peak_rss_mb, "MB"),
-                                 result("lab.replay_1m_journal_mb", journal_mb, "MB")});
+  return RecordResults(HONE_SOURCE_DIR "/bench/results.json",
+                       {result("lab.replay_1m_s", one.seconds, "s"),
+                        result("lab.replay_1m_further_pipeline_s", per_pipeline, "s"),
+                        result("lab.replay_1m_peak_rss_mb", swept.peak_rss_mb, "MB"),
+                        result("lab.replay_1m_journal_mb", journal_mb, "MB")});
 }
 
 }  // namespace
 }  // namespace hone
 
 int main(int argc, char** argv) {
-  const int64_t episodes = argc > 1 ? std::atoll(argv[1]) : 1'000'000;
-  const bool record = argc > 4 && std::string(argv[2]) == "--record";
-  const absl::Status status = hone::Bench(episodes, record ? argv[3] : "", record ? argv[4] : "");
-  if (!status.ok()) std::fprintf(stderr, "lab_bench: %s\n", status.ToString().c_str());
+  CLI::App app{"Times hone lab replay on a journal written for it."};
+  int64_t episodes = hone::kRecordedEpisodes;
+  bool record = false;
+  app.add_option("--episodes", episodes, "in the journal")->check(CLI::Range(8, 100'000'000))->capture_default_str();
+  app.add_flag("--record", record, "write bench/results.json");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = hone::Bench(episodes, record);
+  if (!status.ok()) std::fprintf(stderr, "lab_bench: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }
