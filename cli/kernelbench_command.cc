@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -51,7 +52,7 @@ struct KernelBenchOptions {
   int64_t run_timeout_s = 0;
   std::string server;
   std::string python;
-  std::string sandbox = "auto";
+  std::string sandbox;
   std::vector<std::string> set;
   std::string log;
 };
@@ -178,7 +179,7 @@ absl::StatusOr<int> Evaluate(const KernelBenchOptions& options) {
     verifier::LocalServerOptions server_options;
     server_options.python = options.python;
     server_options.log_path = options.log;
-    server_options.extra_args = {absl::StrCat("--set=sandbox=", options.sandbox)};
+    if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
     if (options.device != "cpu")
       server_options.extra_args.push_back(absl::StrCat("--set=devices=[", options.device, "]"));
     for (const std::string& item : options.set) server_options.extra_args.push_back("--set=" + item);
@@ -264,6 +265,8 @@ struct BuildOptions {
   std::string candidates;
   std::string tasks;
   std::string store;
+  std::string out;
+  std::string protocol = "hone-v1";
   std::string device = "cuda";
   std::string policy = "strict";
   std::string python;
@@ -274,6 +277,19 @@ struct BuildOptions {
   int jobs = 2;
   int niceness = 0;
 };
+
+/// The verdict of a candidate that no device needs to see.
+EvalResult EndedAt(const verifier::BuildResult& built, const EvalCandidate& candidate, const KernelBenchOptions& options) {
+  EvalResult result = Begin(candidate, options);
+  result.verdict.status = built.status;
+  result.verdict.message = built.message;
+  result.verdict.compiler_output = built.compiler_output;
+  result.verdict.rules = built.rules;
+  result.verdict.toolchain = built.toolchain;
+  result.verdict.protocol = options.protocol;
+  result.verdict.seconds.build = built.seconds;
+  return result;
+}
 
 absl::StatusOr<int> Build(const BuildOptions& options) {
   std::vector<Task> tasks;
@@ -297,6 +313,15 @@ absl::StatusOr<int> Build(const BuildOptions& options) {
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (!candidates[i].source.empty() && candidates[i].format != Format::kNative) open.push_back(i);
   }
+  std::optional<ResultFile> file;
+  if (!options.out.empty()) {
+    HONE_RETURN_IF_ERROR(MakeFolders(options.out));
+    HONE_ASSIGN_OR_RETURN(file, ResultFile::Open(options.out + "/verdicts.jsonl"));
+  }
+  KernelBenchOptions evaluation;
+  evaluation.device = options.device;
+  evaluation.protocol = options.protocol;
+  evaluation.policy = options.policy;
   std::atomic<size_t> next = 0;
   absl::Mutex mutex;
   std::map<std::string, int> statuses;
@@ -319,6 +344,7 @@ absl::StatusOr<int> Build(const BuildOptions& options) {
           continue;
         }
         ++statuses[std::string(Name(built->status))];
+        if (file && built->status != VerdictStatus::kOk) failed.Update(file->Add(EndedAt(*built, candidate, evaluation)));
         absl::PrintF("%s %s %.1fs %s\n", candidate.id, Name(built->status), built->seconds,
                      built->message.substr(0, 160));
         std::fflush(stdout);
@@ -362,8 +388,8 @@ void AddKernelBench(CLI::App& eval, Action& action) {
   command->add_option("--server", options->server,
                       "A running verifier, host:port or unix:/path; default: one of its own");
   command->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  command->add_option("--sandbox", options->sandbox, "Of the verifier of its own")
-      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));
+  command->add_option("--sandbox", options->sandbox, "Of the verifier of its own; default: bubblewrap, and nothing without it")
+      ->check(CLI::IsMember({"bubblewrap", "none"}));
   command->add_option("--set", options->set, "key=value for the verifier of its own")
       ->type_size(1)
       ->allow_extra_args(false);
@@ -387,6 +413,8 @@ void AddKernelBench(CLI::App& eval, Action& action) {
   ahead->add_option("--candidates", build->candidates, "JSONL or folder of candidates")->required();
   ahead->add_option("--tasks", build->tasks, "KernelBench checkout or JSONL, where the candidates do not bring theirs");
   ahead->add_option("--store", build->store, "Folder of artefacts")->required();
+  ahead->add_option("--out", build->out, "Folder of an evaluation: gets the verdicts of what ends here");
+  ahead->add_option("--protocol", build->protocol, "As the evaluation's")->capture_default_str();
   ahead->add_option("--device", build->device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   ahead->add_option("--policy", build->policy, "As the evaluation's")->check(CLI::IsMember({"strict", "library"}));
   ahead->add_option("--python", build->python, "Interpreter with torch")->required();

@@ -61,7 +61,9 @@ def get_init_inputs():
 constexpr char kCandidate[] = R"(
 import torch
 from torch.utils.cpp_extension import load_inline
-CUDA = """$KERNEL"""
+CUDA = """$KERNEL
+// candidate $INDEX
+"""
 extension = load_inline(name="bench_$N", cpp_sources="torch::Tensor run(torch::Tensor x);", cuda_sources=CUDA, functions=["run"])
 class ModelNew(torch.nn.Module):
     def forward(self, x):
@@ -154,7 +156,8 @@ torch::Tensor run(torch::Tensor x) {
 
 VerifyRequest RequestOf(int index, const Arguments& arguments, const Protocol& protocol) {
   const Pattern& pattern = kPatterns[static_cast<size_t>(index) % std::size(kPatterns)];
-  const std::string number = absl::StrCat(100 + index);
+  // Candidates of one task come in groups, as in training; what makes each a build of its own is a comment.
+  const std::string number = absl::StrCat(100 + static_cast<size_t>(index) % std::size(kPatterns));
   VerifyRequest request;
   request.task.id = absl::StrCat("bench_", index);
   request.task.reference =
@@ -162,7 +165,7 @@ VerifyRequest RequestOf(int index, const Arguments& arguments, const Protocol& p
   request.candidate.format = Format::kTorch;
   request.candidate.backend = *ParseBackend(arguments.device);
   request.candidate.source =
-      absl::StrReplaceAll(absl::StrReplaceAll(kCandidate, {{"$KERNEL", pattern.kernel}}), {{"$N", number}});
+      absl::StrReplaceAll(absl::StrReplaceAll(kCandidate, {{"$KERNEL", pattern.kernel}}), {{"$N", number}, {"$INDEX", absl::StrCat(index)}});
   request.protocol = protocol;
   request.use_cache = false;
   return request;

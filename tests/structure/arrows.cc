@@ -80,7 +80,8 @@ bool StartsAtRoot(const std::string& include) {
                      [&](const auto& arrow) { return absl::StartsWith(include, arrow.first); });
 }
 bool IsForCandidates(const std::string& path) {
-  return absl::StartsWith(path, "verifier/device/") && absl::StrContains(path, "/include/");
+  return absl::StartsWith(path, "verifier/build/light/") ||
+         (absl::StartsWith(path, "verifier/device/") && absl::StrContains(path, "/include/"));
 }
 
 // ---- Reading. ----

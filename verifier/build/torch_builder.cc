@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -13,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -494,20 +492,15 @@ class TorchBuilder final : public Builder {
     std::string output;
   };
 
-  /// Both parts beside each other; the first that fails is the candidate's error.
+  /// The binding first: it takes a quarter of the time, and most that does not build fails there.
   absl::Status CompileParts(const Job& job, BuildResult* result) const {
-    std::array<Step, 2> steps;
-    std::thread beside;
-    if (!job.cuda.empty()) beside = std::thread([&] { steps[1] = CompilePart(job, /*cuda=*/true); });
-    steps[0] = CompilePart(job, /*cuda=*/false);
-    if (beside.joinable()) beside.join();
-    for (size_t i = steps.size(); i-- > 0;) {  // the kernels' errors are worth more than the binding's
-      if (i == 1 && job.cuda.empty()) continue;
-      HONE_RETURN_IF_ERROR(steps[i].status);
-      if (!steps[i].ok) {
-        Report(job, steps[i], result);
-        return absl::OkStatus();
-      }
+    for (const bool cuda : {false, true}) {
+      if (cuda && job.cuda.empty()) continue;
+      const Step step = CompilePart(job, cuda);
+      HONE_RETURN_IF_ERROR(step.status);
+      if (step.ok) continue;
+      Report(job, step, result);
+      return absl::OkStatus();
     }
     return absl::OkStatus();
   }
