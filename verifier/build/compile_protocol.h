@@ -21,7 +21,7 @@ struct CompileRequest {
 
 enum class CompileStage : uint32_t { kDone, kCompile, kAssemble, kLink, kServer };
 
-/// With two descriptors: what the tools said, and the artefact (empty unless kDone).
+/// With three descriptors: what the tools said, the artefact (empty unless kDone), and the compiler's assembly.
 struct CompileReply {
   uint32_t magic = kCompileMagic;
   CompileStage stage = CompileStage::kServer;  // where it ended

@@ -281,13 +281,14 @@ class Server {
       const Fd owned(source);
       const Fd messages(memfd_create("messages", MFD_CLOEXEC));
       const Fd artefact(memfd_create("artefact", MFD_CLOEXEC));
+      const Fd assembly(memfd_create("assembly", MFD_CLOEXEC));
       CompileReply reply;
-      if (source < 0 || request.variant >= headers_.size() || messages.get() < 0 || artefact.get() < 0) {
+      if (source < 0 || request.variant >= headers_.size() || messages.get() < 0 || artefact.get() < 0 || assembly.get() < 0) {
         reply.status = EINVAL;
       } else {
-        Run(request, source, messages.get(), artefact.get(), &reply);
+        Run(request, source, messages.get(), assembly.get(), artefact.get(), &reply);
       }
-      if (!Send(builder_, &reply, sizeof reply, {messages.get(), artefact.get()})) return 1;
+      if (!Send(builder_, &reply, sizeof reply, {messages.get(), artefact.get(), assembly.get()})) return 1;
     }
     return 0;
   }
@@ -310,14 +311,13 @@ class Server {
     for (const auto& tool : tools_) tool->SetFilters(forked, whole);
   }
 
-  void Run(const CompileRequest& request, int source, int messages, int artefact, CompileReply* reply) {
+  void Run(const CompileRequest& request, int source, int messages, int assembly, int artefact, CompileReply* reply) {
     Tool& compiler = *tools_[2 + request.variant];
     if (!headers_[request.variant].empty()) {
       Precompile(compiler, headers_[request.variant]);
       headers_[request.variant].clear();
     }
     const int64_t deadline = NowMs() + request.timeout_ms;
-    const Fd assembly(memfd_create("assembly", MFD_CLOEXEC));
     const Fd object(memfd_create("object", MFD_CLOEXEC));
     const auto step = [&](CompileStage stage, Tool& tool, int in, int out) {
       lseek(in, 0, SEEK_SET);
@@ -328,8 +328,8 @@ class Server {
       reply->timed_out = timed_out;
       return reply->status == 0 && !timed_out;
     };
-    if (step(CompileStage::kCompile, compiler, source, assembly.get()) &&
-        step(CompileStage::kAssemble, *tools_[0], assembly.get(), object.get()) &&
+    if (step(CompileStage::kCompile, compiler, source, assembly) &&
+        step(CompileStage::kAssemble, *tools_[0], assembly, object.get()) &&
         step(CompileStage::kLink, *tools_[1], object.get(), artefact)) {
       reply->stage = CompileStage::kDone;
     }

@@ -12,9 +12,10 @@
 #include "verifier/build/cuda_source.h"
 #include "verifier/build/elf_symbols.h"
 #include "verifier/build/glue.h"
-#include "verifier/build/legality.h"
 #include "verifier/build/native_build.h"
 #include "verifier/build/rewriter.h"
+#include "verifier/rules/object_rules.h"
+#include "verifier/rules/source_rules.h"
 
 namespace hone::verifier {
 namespace {
@@ -27,7 +28,7 @@ class CpuBuilder final : public Builder {
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override {
     const std::string key =
         ContentKey({"cpu", request.candidate.source, request.signature.Declaration(), compiler_->toolchain().identity,
-                    options_.rescue_flags ? "" : "bare"});
+                    options_.rescue_flags ? "" : "bare", RulePolicy(request.legality).Key()});
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return Make(request); }));
     return ResultOf(artefact);
   }
@@ -55,8 +56,9 @@ class CpuBuilder final : public Builder {
       Reject(VerdictStatus::kParse, std::move(why), result);
       return absl::OkStatus();
     }
-    result->rules = CheckSource(CudaSource(source), Assembly::kNowhere);
-    if (!result->rules.empty()) {
+    const RulePolicy policy(request.legality);
+    result->rules = CheckSource(CudaSource(source), Assembly::kNowhere, policy);
+    if (FirstReject(result->rules) != nullptr) {
       Forbid(result);
       return absl::OkStatus();
     }
@@ -105,8 +107,12 @@ class CpuBuilder final : public Builder {
       ReportErrors({{"candidate.cu", 0, "`launch` is not defined as expected"}}, request, result);
       return absl::OkStatus();
     }
-    result->rules = CheckObject(object);
-    if (!result->rules.empty()) {
+    const RulePolicy policy(request.legality);
+    for (const auto& hits : {CheckAssembly(output.assembly, compiler_->toolchain().headers + "/", policy),
+                             CheckObject(object, policy)}) {
+      result->rules.insert(result->rules.end(), hits.begin(), hits.end());
+    }
+    if (FirstReject(result->rules) != nullptr) {
       Forbid(result);
       return absl::OkStatus();
     }

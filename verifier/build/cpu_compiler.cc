@@ -25,6 +25,7 @@ namespace {
 
 constexpr int64_t kMessageBytes = 256 << 10;
 constexpr int64_t kArtefactBytes = 64 << 20;
+constexpr int64_t kAssemblyBytes = 64 << 20;
 constexpr absl::Duration kServerSlack = absl::Seconds(45);  // beyond a job's limit: a first job prepares the compiler
 constexpr char kRescueHeaders[] = "hone/prelude.h,cfloat,hone/relaxed_constexpr.h";
 constexpr char kBareHeaders[] = "hone/prelude.h";
@@ -115,8 +116,8 @@ class CpuCompiler::Server {
     request.variant = variant;
     request.timeout_ms = static_cast<uint32_t>(absl::ToInt64Milliseconds(timeout));
     CompileReply reply;
-    UniqueFd messages, artefact;
-    if (!Ask(request, file.get()) || !Await(timeout + kServerSlack, &reply, &messages, &artefact)) {
+    UniqueFd messages, artefact, assembly;
+    if (!Ask(request, file.get()) || !Await(timeout + kServerSlack, &reply, &messages, &artefact, &assembly)) {
       return absl::UnavailableError("a compile server ended or does not answer");
     }
     if (reply.stage == CompileStage::kServer) return ErrnoStatus(reply.status, "a compile server cannot run its job");
@@ -126,6 +127,7 @@ class CpuCompiler::Server {
     HONE_ASSIGN_OR_RETURN(output.messages, Contents(messages.get(), kMessageBytes));
     if (!output.ok) return output;
     HONE_ASSIGN_OR_RETURN(output.artefact, Contents(artefact.get(), kArtefactBytes));
+    HONE_ASSIGN_OR_RETURN(output.assembly, Contents(assembly.get(), kAssemblyBytes));
     return output;
   }
 
@@ -137,7 +139,7 @@ class CpuCompiler::Server {
     return SendMessage(socket_.get(), &request, sizeof request, &fd, 1) == static_cast<ssize_t>(sizeof request);
   }
 
-  bool Await(absl::Duration limit, CompileReply* reply, UniqueFd* messages, UniqueFd* artefact) {
+  bool Await(absl::Duration limit, CompileReply* reply, UniqueFd* messages, UniqueFd* artefact, UniqueFd* assembly) {
     pollfd item = {socket_.get(), POLLIN, 0};
     int ready;
     do {
@@ -149,7 +151,8 @@ class CpuCompiler::Server {
     for (int i = 0; i < got.count; ++i) fds[i] = UniqueFd(got.fds[i]);
     *messages = std::move(fds[0]);
     *artefact = std::move(fds[1]);
-    return got.count == 2 && got.bytes == static_cast<ssize_t>(sizeof *reply) && reply->magic == kCompileMagic;
+    *assembly = std::move(fds[2]);
+    return got.count == 3 && got.bytes == static_cast<ssize_t>(sizeof *reply) && reply->magic == kCompileMagic;
   }
 
   std::optional<TempFolder> scratch_;  // outlives the process that writes there

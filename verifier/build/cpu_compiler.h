@@ -30,6 +30,7 @@ struct CompileOutput {
   bool timed_out = false;
   std::string messages;   // of the tools
   std::string artefact;   // the shared object's bytes
+  std::string assembly;   // what it was made of, as the compiler wrote it
 };
 
 /// Thread-safe; each call blocks for one compilation.

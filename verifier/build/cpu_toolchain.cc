@@ -168,6 +168,7 @@ absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, con
   toolchain.assemble.pop_back();
 #endif
   toolchain.link = {OnPath(ld), "-shared", "--hash-style=gnu", "--build-id=none", "-z", "noexecstack", "-z", "relro"};
+  toolchain.headers = headers;
   toolchain.folders = {"/usr", headers};
   std::vector<std::string> parts = {*number, absl::StrJoin(toolchain.quick, " "),
                                     absl::StrJoin(toolchain.full, " "), absl::StrJoin(toolchain.checked, " "),

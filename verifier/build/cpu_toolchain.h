@@ -19,6 +19,7 @@ struct CpuToolchain {
   std::vector<std::string> checked;
   std::vector<std::string> assemble;     // append "-o", out.o, in.s
   std::vector<std::string> link;         // append "-o", out.so, in.o
+  std::string headers;                   // the folder of the emulation's headers
   std::vector<std::string> folders;      // what the commands read, for the sandbox
 
   /// `compiler` is looked up on PATH. `headers` holds hone/prelude.h. kFailedPrecondition names what is missing.

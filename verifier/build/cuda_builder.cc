@@ -18,9 +18,10 @@
 #include "verifier/build/cuda_source.h"
 #include "verifier/build/elf_symbols.h"
 #include "verifier/build/glue.h"
-#include "verifier/build/legality.h"
 #include "verifier/build/native_build.h"
 #include "verifier/device/cuda/driver.h"
+#include "verifier/rules/object_rules.h"
+#include "verifier/rules/source_rules.h"
 #include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::verifier {
@@ -72,7 +73,7 @@ class CudaBuilder final : public Builder {
 
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override {
     const std::string key = ContentKey({"cuda", request.candidate.source, request.signature.Declaration(), version_,
-                                        options_.rescue_flags ? "" : "bare"});
+                                        options_.rescue_flags ? "" : "bare", RulePolicy(request.legality).Key()});
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return Make(request); }));
     return ResultOf(artefact);
   }
@@ -101,8 +102,9 @@ class CudaBuilder final : public Builder {
       return absl::OkStatus();
     }
     const CudaSource parsed(source);
-    result->rules = CheckSource(parsed, Assembly::kInDeviceCode);
-    if (!result->rules.empty()) {
+    const RulePolicy policy(request.legality);
+    result->rules = CheckSource(parsed, Assembly::kInDeviceCode, policy);
+    if (FirstReject(result->rules) != nullptr) {
       Forbid(result);
       return absl::OkStatus();
     }
@@ -124,8 +126,8 @@ class CudaBuilder final : public Builder {
       ReportErrors({{"candidate.cu", 0, "`launch` is not defined as expected"}}, request, result);
       return absl::OkStatus();
     }
-    result->rules = CheckNvccObject(summary);
-    if (!result->rules.empty()) {
+    for (const RuleHit& hit : CheckNvccObject(summary, policy)) result->rules.push_back(hit);
+    if (FirstReject(result->rules) != nullptr) {
       Forbid(result);
       return absl::OkStatus();
     }

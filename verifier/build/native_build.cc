@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "nlohmann/json.hpp"
+#include "verifier/rules/rule.h"
 
 namespace hone::verifier {
 namespace {
@@ -66,7 +67,7 @@ void Reject(VerdictStatus status, std::string message, BuildResult* result) {
 }
 
 void Forbid(BuildResult* result) {
-  const RuleHit& hit = result->rules.front();
+  const RuleHit& hit = *FirstReject(result->rules);
   Reject(VerdictStatus::kForbidden, absl::StrCat(hit.rule, ": ", hit.evidence), result);
 }
 

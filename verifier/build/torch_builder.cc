@@ -26,6 +26,7 @@
 #include "verifier/build/compiler_output.h"
 #include "verifier/build/elf_symbols.h"
 #include "verifier/build/native_build.h"
+#include "verifier/rules/rule.h"
 #include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::verifier {
@@ -101,7 +102,9 @@ absl::StatusOr<Scan> ParseScan(const std::string& text) {
       scan.unresolved = absl::StrCat("line ", item.value("line", 0), ": ", item.value("what", ""));
   }
   for (const Json& item : json.value("rules", Json::array())) {
-    scan.rules.push_back({item.value("rule", ""), true, item.value("evidence", "")});
+    const Rule* rule = FindRule(item.value("rule", ""));
+    if (rule == nullptr) return absl::InternalError(absl::StrCat("the scan of a candidate knows a rule of its own: ", item.dump()));
+    scan.rules.push_back({rule->name, rule->severity == Severity::kReject, item.value("evidence", "")});
   }
   return scan;
 }
@@ -395,12 +398,15 @@ class TorchBuilder final : public Builder {
     const auto forbid = [&](const std::string& rule, const std::string& evidence) {
       if (!IsDisabled(rule, request.legality)) result->rules.push_back({rule, true, evidence});
     };
-    for (const RuleHit& hit : scan.rules) forbid(hit.rule, hit.evidence);
+    for (const RuleHit& hit : scan.rules) {
+      const bool said_below = hit.rule == "no_custom_kernel";
+      if (!said_below && !IsDisabled(hit.rule, request.legality)) result->rules.push_back(hit);
+    }
     if (!scan.unresolved.empty()) forbid("unresolved_extension", scan.unresolved);
     if (scan.extensions.empty() && !scan.triton && scan.unresolved.empty() && !request.legality.allow_library_kernels) {
       forbid("no_custom_kernel", "the module asks for no extension and defines no Triton kernel");
     }
-    if (result->rules.empty()) return true;
+    if (FirstReject(result->rules) == nullptr) return true;
     Forbid(result);
     return false;
   }

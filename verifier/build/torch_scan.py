@@ -5,7 +5,7 @@ Standard input: the candidate's text. Standard output: one JSON object
    "extensions": [{"key", "request" (torch_extension.py), "line", "where": "module" | "function" | "try"}],
    "unresolved": [{"line", "what"}]  calls whose arguments are not constants,
    "triton": whether a Triton kernel is defined,
-   "rules": [{"rule", "evidence"}]}
+   "rules": [{"rule", "evidence"}] (python_rules.py)}
 The text is the enemy's: this runs in a process of its own, in the sandbox, under limits.
 
 Constants are followed through names bound in the module, in enclosing functions and as attributes of self, through
@@ -20,22 +20,10 @@ import sys
 import textwrap
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import python_rules  # noqa: E402
 import torch_extension  # noqa: E402
 
 STRING_METHODS = {"strip", "lstrip", "rstrip", "replace", "format", "join", "lower", "upper", "removeprefix", "removesuffix"}
-
-# Modules that a kernel's Python has no use for, and that a look into the runner's own state would begin with.
-FORBIDDEN_MODULES = {
-    "ctypes", "gc", "inspect", "subprocess", "socket", "multiprocessing", "threading", "concurrent", "signal", "mmap",
-    "importlib", "faulthandler", "traceback", "tracemalloc", "_ctypes", "cffi", "dis", "code", "codeop", "posix", "pty",
-    "unittest", "asyncio",
-}
-FORBIDDEN_NAMES = {"eval", "exec", "compile", "__import__", "globals", "vars", "breakpoint"}
-FORBIDDEN_ATTRIBUTES = {
-    "_getframe", "f_locals", "f_globals", "f_back", "__globals__", "__code__", "__closure__", "__subclasses__", "__builtins__",
-    "_current_frames", "settrace", "setprofile", "_get_current_dispatch_mode", "_python_dispatch", "__torch_dispatch__",
-    "__torch_function__", "_make_subclass", "_make_wrapper_subclass", "system", "popen", "fork", "execv", "spawnv", "_exit",
-}
 
 
 class Unknown(Exception):
@@ -74,12 +62,7 @@ class Module(ast.NodeVisitor):
         self.functions = 0
         self.triton = False
         self.has_model = False
-        self.rules = []
         self.visit(tree)
-
-    def flag(self, rule, evidence):
-        if all(item["rule"] != rule or item["evidence"] != evidence for item in self.rules):
-            self.rules.append({"rule": rule, "evidence": evidence})
 
     # ---- Scopes and bindings. ----
 
@@ -108,9 +91,6 @@ class Module(ast.NodeVisitor):
 
     def visit_ClassDef(self, node):
         self.has_model = self.has_model or node.name == "ModelNew"
-        for base in node.bases:
-            if self.dotted(base) in ("torch.Tensor", "torch.autograd.Function.Tensor"):
-                self.flag("tensor_subclass", f"line {node.lineno}: class {node.name}({ast.unparse(base)})")
         for statement in node.body:
             for target in getattr(statement, "targets", []):
                 if isinstance(target, ast.Name):
@@ -153,31 +133,16 @@ class Module(ast.NodeVisitor):
             for one, its in zip(target.elts, value.elts):
                 self.bind_target(one, its)
 
-    # ---- Imports and names. ----
+    # ---- Imports. ----
 
     def visit_Import(self, node):
         for item in node.names:
             self.aliases[item.asname or item.name.split(".")[0]] = item.name if item.asname else item.name.split(".")[0]
-            self.check_module(item.name, node)
         self.generic_visit(node)
 
     def visit_ImportFrom(self, node):
         for item in node.names:
             self.aliases[item.asname or item.name] = f"{node.module}.{item.name}"
-            self.check_module(f"{node.module}.{item.name}", node)
-        self.generic_visit(node)
-
-    def check_module(self, name, node):
-        if name.split(".")[0] in FORBIDDEN_MODULES or "_python_dispatch" in name or name == "sys._getframe":
-            self.flag("forbidden_import", f"line {node.lineno}: {name}")
-
-    def visit_Name(self, node):
-        if node.id in FORBIDDEN_NAMES and isinstance(node.ctx, ast.Load):
-            self.flag("forbidden_name", f"line {node.lineno}: {node.id}")
-
-    def visit_Attribute(self, node):
-        if node.attr in FORBIDDEN_ATTRIBUTES:
-            self.flag("forbidden_name", f"line {node.lineno}: {ast.unparse(node)[:80]}")
         self.generic_visit(node)
 
     def dotted(self, node):
@@ -196,13 +161,6 @@ class Module(ast.NodeVisitor):
             self.calls.append(("load_inline", node, self.scope, self.tries > 0, self.functions > 0))
         elif name.endswith("cpp_extension.load"):
             self.calls.append(("load", node, self.scope, self.tries > 0, self.functions > 0))
-        elif name in ("torch.compile", "torch.jit.script", "torch.jit.trace"):
-            self.flag("compiler_call", f"line {node.lineno}: {name}")
-        elif name.split(".")[-1] in ("getattr", "setattr") and len(node.args) > 1:
-            if not isinstance(node.args[1], ast.Constant) and name in ("getattr", "setattr"):
-                pass  # a name made at run time: seen by the runner's checks, if it matters
-            elif isinstance(node.args[1], ast.Constant) and node.args[1].value in FORBIDDEN_ATTRIBUTES:
-                self.flag("forbidden_name", f"line {node.lineno}: {ast.unparse(node)[:80]}")
         self.generic_visit(node)
 
     # ---- Constants. ----
@@ -301,14 +259,15 @@ class Module(ast.NodeVisitor):
 def scan(source):
     result = {"error": "", "line": 0, "extensions": [], "unresolved": [], "triton": False, "rules": []}
     try:
-        module = Module(ast.parse(source, "<candidate>"))
+        tree = ast.parse(source, "<candidate>")
+        module = Module(tree)
     except SyntaxError as error:
         return {**result, "error": f"{type(error).__name__}: {error.msg}", "line": error.lineno or 0}
     except (ValueError, RecursionError, MemoryError) as error:
         return {**result, "error": f"{type(error).__name__}: {error}"}
     if not module.has_model:
         return {**result, "error": "no class `ModelNew`"}
-    result["triton"], result["rules"] = module.triton, module.rules
+    result["triton"], result["rules"] = module.triton, python_rules.check(tree)
     for kind, node, scope, in_try, in_function in module.calls:
         try:
             request = module.extension(kind, node, scope)

@@ -120,6 +120,16 @@ absl::Status Stage::Reserve(uint64_t table_bytes, uint64_t input_bytes, uint64_t
   return absl::OkStatus();
 }
 
+absl::Status Stage::Clear(const Device& device) {
+  const auto clear = [&](Buffer& buffer, uint64_t* used) -> absl::Status {
+    const uint64_t bytes = std::min(std::exchange(*used, 0), buffer.bytes());
+    return device.Check(device.table().poison(device.get(), buffer.data(), bytes, 0), "clearing a stage");
+  };
+  HONE_RETURN_IF_ERROR(clear(inputs_, &used_inputs_));
+  for (int i = 0; i < kRunners; ++i) HONE_RETURN_IF_ERROR(clear(outputs_[i], &used_outputs_[i]));
+  return absl::OkStatus();
+}
+
 uint64_t TableWriter::BytesFor(size_t regions, size_t tensors, size_t sizes, size_t scalars, size_t calls,
                                size_t recipe) {
   return sizeof(TableHeader) + regions * sizeof(TableRegion) + tensors * sizeof(TableTensor) + sizes * sizeof(int64_t) +

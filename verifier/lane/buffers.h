@@ -3,9 +3,11 @@
 // The judge's memory: pools hold input sets and what the reference makes of them, and no runner ever sees them; a stage is
 // what runners see, filled from a pool just before the calls it is for.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -124,6 +126,13 @@ class Stage {
 
   absl::Status Reserve(uint64_t table_bytes, uint64_t input_bytes, uint64_t output_bytes, int runners);
 
+  /// Says that bytes up to `end` hold something of the present candidate's.
+  void NoteInputs(uint64_t end) { used_inputs_ = std::max(used_inputs_, end); }
+  void NoteOutputs(int runner, uint64_t end) { used_outputs_[runner] = std::max(used_outputs_[runner], end); }
+  /// Forgets it, before the next candidate maps the buffers: sets serve several candidates, and what one has computed is
+  /// what the next one is asked for.
+  absl::Status Clear(const Device& device);
+
   Buffer& table() { return table_; }
   Buffer& inputs() { return inputs_; }
   Buffer& outputs(int runner) { return outputs_[runner]; }
@@ -132,6 +141,8 @@ class Stage {
   Buffer table_;
   Buffer inputs_;
   Buffer outputs_[kRunners];
+  uint64_t used_inputs_ = 0;
+  uint64_t used_outputs_[kRunners] = {};
 };
 
 /// Writes a table into the stage: what to map and what to call.

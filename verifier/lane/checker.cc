@@ -4,14 +4,18 @@
 #include <fcntl.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "verifier/rules/rule.h"
 
 namespace hone::verifier {
 namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAlignment = 16;    // of a tensor that ends at a guard page: what the widest vector load asks for
+constexpr int64_t kElementsForError = 1 << 16;
+constexpr double kTimesOwnError = 64;    // of the reference's error: what another order of the same arithmetic may cost
 constexpr uint64_t kWatched = 16 << 10;  // bytes around an output that must not change
 constexpr uint64_t kWindowUnit = 256;
 
@@ -43,11 +47,18 @@ struct Checker::Run {
   std::vector<uint64_t> addresses;       // [tensors], of the current call
   Workmanship work;                      // of a Python candidate
   CheckResult result;
+  RulePolicy policy = RulePolicy(job.task.legality);
 
   bool IsPython() const { return job.build.format != Format::kNative; }
   bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
   /// Where a tensor's window begins in the stage's inputs or outputs.
   uint64_t InStage(size_t t) const { return regions[windows[t].region].offset + windows[t].offset; }
+  bool HasOutput(const CheckCase& check) const {
+    for (size_t t = 0; t < check.pool->plan().tensors.size(); ++t) {
+      if (IsOutput(t) && check.pool->plan().tensors[t].Bytes() > 0) return true;
+    }
+    return false;
+  }
   Finding Explain(const RunnerReport& report, const CheckCase& check, const DeviceTable& device) const {
     if (IsPython()) {
       Finding finding = ExplainPython(report, device, budget.total(), runner->TakeOutput());
@@ -79,11 +90,14 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
   for (const CheckCase& check : sets.cases) longest_recipe = std::max(longest_recipe, check.pool->plan().recipe.size());
   const uint64_t table_bytes = TableWriter::BytesFor(run.regions.size(), tensors, job.signature.sizes.size(),
                                                      job.signature.scalars.size(), 1, longest_recipe);
+  HONE_RETURN_IF_ERROR(stage_.Clear(*device_));
   HONE_RETURN_IF_ERROR(stage_.Reserve(table_bytes, input_bytes, output_bytes, 1));
   if (!device_->properties().maps_parts) {
     run.regions[0].bytes = stage_.inputs().bytes();
     run.regions[1].bytes = stage_.outputs(0).bytes();
   }
+  stage_.NoteInputs(device_->properties().maps_parts ? input_bytes : stage_.inputs().bytes());
+  stage_.NoteOutputs(0, device_->properties().maps_parts ? output_bytes : stage_.outputs(0).bytes());
   const CheckCase& first = sets.cases.front();
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(run.regions, job.signature, first.pool->plan(), first.size_values, std::vector<uint64_t>(tensors, 0));
@@ -124,8 +138,60 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
     }
   }
   if (run.IsPython()) JudgeWorkmanship(run);
+  if (!run.result.finding) {
+    HONE_ASSIGN_OR_RETURN(run.result.finding, CheckPrecision(run, sets.cases.back(), sets.own_errors));
+  }
+  if (!run.result.finding) {
+    HONE_ASSIGN_OR_RETURN(run.result.finding, ReplayWithoutKernels(run, sets.cases.back()));
+  }
   if (times_too && !run.result.finding) run.result.opened.runner = std::move(run.runner);
   return std::move(run.result);
+}
+
+/// Of the last call, whose outputs are still there. A tolerance is absolute where outputs are small, so that half precision
+/// can pass it; the error's size beside the output's tells.
+absl::StatusOr<std::optional<Finding>> Checker::CheckPrecision(Run& run, const CheckCase& check,
+                                                               const std::vector<double>& own_errors) {
+  const std::vector<TensorSpec>& tensors = check.pool->plan().tensors;
+  if (!run.policy.Applies("precision_downgrade")) return std::optional<Finding>();
+  size_t output = 0;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (!run.IsOutput(t)) continue;
+    if (output >= own_errors.size()) break;
+    const double own = own_errors[output++];
+    const double limit = std::max(ErrorOfNarrowerFormat(tensors[t].dtype), kTimesOwnError * own);
+    if (ErrorOfNarrowerFormat(tensors[t].dtype) == 0) continue;
+    const int64_t elements = std::min(tensors[t].Elements(), kElementsForError);
+    std::vector<unsigned char> got(static_cast<size_t>(elements * ByteSize(tensors[t].dtype)));
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device_->table().copy_out(device_->get(), got.data(),
+                                  stage_.outputs(0).data() + run.InStage(t) + run.tensor_offsets[t], got.size()),
+        "reading an output"));
+    std::vector<unsigned char> want(got.size());
+    HONE_RETURN_IF_ERROR(device_->Check(
+        device_->table().copy_out(device_->get(), want.data(), check.pool->Data(check.pool->sets() - 1, t), want.size()),
+        "reading an expected output"));
+    const double error = RelativeError(tensors[t], got.data(), want.data(), elements);
+    if (error <= limit) continue;
+    return Cheat("precision_downgrade",
+                 absl::StrFormat("the error of `%s` is %.2g of its size, the reference's own %.2g", tensors[t].name, error, own));
+  }
+  return std::optional<Finding>();
+}
+
+absl::StatusOr<std::optional<Finding>> Checker::ReplayWithoutKernels(Run& run, const CheckCase& check) {
+  if (!device_->properties().kernels_off || run.IsPython()) return std::optional<Finding>();
+  HONE_RETURN_IF_ERROR(FillStage(run, check, 0));
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+    return run.runner->RunChecked(ThreadOrder::kForward, 0, /*kernels_off=*/true, deadline);
+  }));
+  if (!report.ok()) return std::optional<Finding>();  // host code may well need what its kernels did not do
+  HONE_ASSIGN_OR_RETURN(const std::optional<Finding> finding, CompareOutputs(run, check, 0));
+  if (finding || !run.HasOutput(check)) return std::optional<Finding>();
+  const char* rule = run.result.launches == 0 ? "zero_launches" : "decoy_kernel";
+  if (!run.policy.Applies(rule)) return std::optional<Finding>();
+  if (run.result.launches == 0) return Cheat(rule, "the outputs are right, and no kernel was launched");
+  return Cheat(rule, absl::StrCat("with its ", run.result.launches, " launches doing nothing, the outputs are right"));
 }
 
 /// Who computed what the calls gave, once they were all right.
@@ -248,16 +314,17 @@ absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& 
   const auto order_seed = static_cast<uint32_t>(seeds_->Below(uint64_t{1} << 32));
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
   HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
-    return run.runner->RunChecked(order, order_seed, deadline);
+    return run.runner->RunChecked(order, order_seed, /*kernels_off=*/false, deadline);
   }));
   if (!report.ok()) return run.Explain(report, check, device_->table());
   if (run.IsPython()) run.work.Add(report);
+  run.result.launches = report.launches;
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareOutputs(run, check, set));
   if (!finding || run.result.finding || finding->status != VerdictStatus::kIncorrect) return finding;
   // The first mismatch: the same call once more with threads in ascending order tells a race from a plain error.
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
   HONE_ASSIGN_OR_RETURN(const RunnerReport again, run.budget.Charge([&](absl::Time deadline) {
-    return run.runner->RunChecked(ThreadOrder::kForward, 0, deadline);
+    return run.runner->RunChecked(ThreadOrder::kForward, 0, /*kernels_off=*/false, deadline);
   }));
   if (!again.ok()) return finding;
   HONE_ASSIGN_OR_RETURN(const std::optional<Finding> second, CompareOutputs(run, check, set));
@@ -309,6 +376,15 @@ absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const C
         device_->Check(device.copy_out(device_->get(), got.data(), base + offset, bytes), "reading an output"));
     HONE_RETURN_IF_ERROR(device_->Check(
         device.copy_out(device_->get(), want.data(), check.pool->Data(set, t), bytes), "reading an expected output"));
+    for (int other = 0; run.policy.Applies("replayed_output") && other < check.pool->sets(); ++other) {
+      if (other == set) continue;
+      std::vector<unsigned char> answer(bytes);
+      HONE_RETURN_IF_ERROR(device_->Check(
+          device.copy_out(device_->get(), answer.data(), check.pool->Data(other, t), bytes), "reading an expected output"));
+      if (!IsAnswer(spec, got.data(), answer.data(), tolerance)) continue;
+      return Cheat("replayed_output", absl::StrCat("`", spec.name, "` is the answer to other inputs of the same shape",
+                                                   check.label.empty() ? "" : absl::StrCat(" (", check.label, ")")));
+    }
     const OutputPair pair{&spec, got.data(), want.data(), run.poison};
     Finding finding;
     finding.status = VerdictStatus::kIncorrect;

@@ -6,7 +6,9 @@
 // Placement and thread order alternate between calls: tensors end at a guard page, then begin at one; blocks and threads
 // run backwards, then shuffled. The timed rounds run them forwards. A device whose buffers can be mapped only whole has
 // guard pages around all of its inputs and all of its outputs; between tensors there lie bytes that must not change, and
-// around inputs NaNs, so that a read beside one shows in the result.
+// around inputs NaNs, so that a read beside one shows in the result. When all was right,
+// one more call runs with the kernels switched off, where the device can do that: an answer that comes out all the same was
+// not made by them.
 
 #include <optional>
 #include <vector>
@@ -25,6 +27,7 @@ namespace hone::verifier {
 struct CheckResult {
   int calls = 0;
   int right = 0;
+  uint64_t launches = 0;           // kernels of the last call, as the runner says
   std::optional<Finding> finding;  // empty: all calls were right, and legal
   std::vector<RuleHit> rules;      // that spoke without rejecting
   double coverage = -1;            // of the candidate's own kernels, where the calls tell; -1: unknown
@@ -45,7 +48,9 @@ class Checker {
   static void JudgeWorkmanship(Run& run);
   absl::StatusOr<std::optional<Finding>> PrepareCase(Run& run, const CheckCase& check);
   absl::StatusOr<std::optional<Finding>> Call(Run& run, const CheckCase& check, int set, ThreadOrder order);
+  absl::StatusOr<std::optional<Finding>> ReplayWithoutKernels(Run& run, const CheckCase& check);
   absl::StatusOr<std::optional<Finding>> CompareOutputs(Run& run, const CheckCase& check, int set);
+  absl::StatusOr<std::optional<Finding>> CheckPrecision(Run& run, const CheckCase& check, const std::vector<double>& own_errors);
   absl::Status FillStage(Run& run, const CheckCase& check, int set);
 
   const Device* device_;

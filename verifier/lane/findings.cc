@@ -12,6 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "verifier/rules/rule.h"
 #include "verifier/sandbox/seccomp.h"
 
 namespace hone::verifier {
@@ -292,6 +294,7 @@ double ElementAt(DType dtype, const unsigned char* data, int64_t index) {
 }
 
 Finding Cheat(const std::string& rule, const std::string& evidence) {
+  HONE_CHECK(FindRule(rule) != nullptr);
   Finding finding;
   finding.status = VerdictStatus::kCheat;
   finding.message = absl::StrCat(rule, ": ", evidence);
@@ -367,6 +370,39 @@ std::vector<RuleHit> Workmanship::Rules(const LegalityPolicy& policy) const {
 
 Tolerance ToleranceFor(const Task& task, DType dtype) {
   return dtype == task.dtype ? task.tolerance : DefaultTolerance(dtype);
+}
+
+double RelativeError(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, int64_t elements) {
+  double error = 0, size = 0;
+  for (int64_t i = 0; i < elements; ++i) {
+    const double a = ElementAt(spec.dtype, got, i);
+    const double b = ElementAt(spec.dtype, want, i);
+    if (!std::isfinite(a) || !std::isfinite(b)) continue;
+    error += (a - b) * (a - b);
+    size += b * b;
+  }
+  return size > 0 ? std::sqrt(error / size) : 0;
+}
+
+double ErrorOfNarrowerFormat(DType dtype) {
+  if (dtype == DType::kFloat32) return 2e-4;  // half a unit of a 10-bit fraction, rms: 2.8e-4; bfloat16 2.3e-3
+  if (dtype == DType::kFloat64) return 1e-8;  // of float32: 3.4e-8
+  return 0;
+}
+
+bool IsAnswer(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, const Tolerance& tolerance) {
+  constexpr int64_t kFewest = 32;
+  constexpr double kShare = 0.05;
+  const int64_t elements = spec.Elements();
+  if (elements < kFewest) return false;
+  const double share = spec.dtype == DType::kFloat32 || spec.dtype == DType::kFloat64 ? kShare : 1.0;
+  const Tolerance strict = {tolerance.atol * share, tolerance.rtol * share};
+  for (int64_t i = 0; i < elements; ++i) {
+    const double a = ElementAt(spec.dtype, got, i);
+    const double b = ElementAt(spec.dtype, want, i);
+    if (!(ErrorInTolerances(a, b, strict) <= 1)) return false;
+  }
+  return true;
 }
 
 int64_t CountUnwritten(const OutputPair& pair) {

@@ -40,6 +40,7 @@ Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, con
 Finding ExplainPython(const RunnerReport& report, const DeviceTable& device, absl::Duration limit,
                       const std::string& output);
 
+/// CHEAT by a rule of verifier/rules.
 Finding Cheat(const std::string& rule, const std::string& evidence);
 
 /// What checked calls of a Python candidate told about who computes, summed.
@@ -68,6 +69,17 @@ Tolerance ToleranceFor(const Task& task, DType dtype);
 
 /// The first element that differs and a plain pattern in the differences, if there is one. The tensors do differ.
 Mismatch DescribeMismatch(const OutputPair& pair, const Tolerance& tolerance, const std::string& shape);
+
+/// Whether an output is, to a small part of the tolerance, the answer `want` of some other call. Outputs of a few elements
+/// can come near by chance and are never one.
+bool IsAnswer(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, const Tolerance& tolerance);
+
+/// Root-mean-square difference of the first `elements` elements, relative to the size of `want`.
+double RelativeError(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, int64_t elements);
+
+/// Above this an output was computed in a narrower format than its own: a little below what rounding to the next one costs.
+/// 0: there is none to be told apart.
+double ErrorOfNarrowerFormat(DType dtype);
 
 /// Elements that still hold the poison.
 int64_t CountUnwritten(const OutputPair& pair);

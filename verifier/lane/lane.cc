@@ -1,5 +1,6 @@
 #include "verifier/lane/lane.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 
@@ -55,6 +56,7 @@ class DeviceLane : public Lane {
     host.program = (prefix / "bin" / "hone-runner").string();
     host.sandbox = options.sandbox;
     host.cpu_core = options.cpu_core;
+    host.pause = !lane->device_->table().clock_is_wall;  // not yet measured with a driver's threads in the process
     HONE_RETURN_IF_ERROR(lane->ChooseRunners(prefix.string(), &host));
     lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_);
     HONE_RETURN_IF_ERROR(lane->StartRunners(std::move(host), lane->native_));
@@ -129,6 +131,7 @@ class DeviceLane : public Lane {
     host.start_timeout = absl::Seconds(120);
     host.sandbox = options_.sandbox;
     host.cpu_core = options_.cpu_core;
+    host.pause = !device_->table().clock_is_wall;
     HONE_RETURN_IF_ERROR(StartRunners(std::move(host), python_));
     return &python_;
   }
@@ -217,11 +220,16 @@ class DeviceLane : public Lane {
     outcome.coverage = checked.coverage;
     outcome.finding = std::move(checked.finding);
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
-    HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, budget, std::move(checked.opened)));
+    HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, checked.launches, budget, std::move(checked.opened)));
     outcome.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
-    outcome.calls += timed.calls;
-    outcome.right += timed.right;
     outcome.finding = std::move(timed.finding);
+    if (outcome.finding) {
+      // Wrong when timed: what the timed shape's checks said was worth nothing. Timed calls themselves earn no share.
+      outcome.right = std::max(0, outcome.right - job.protocol.check_sets_per_shape);
+    } else {
+      outcome.calls += timed.calls;
+      outcome.right += timed.right;
+    }
     outcome.timings = std::move(timed.timings);
     return outcome;
   }

@@ -275,6 +275,15 @@ absl::Status ReferenceWorker::Fill(const Task& task, const CallPlan& plan, const
   return WithReply(task, Call(Dump(request), fill.memory_fd), [](const Json&) { return absl::OkStatus(); });
 }
 
+absl::StatusOr<std::vector<double>> ReferenceWorker::OwnErrors(const Task& task, const Sizes& sizes, int64_t seed) {
+  Json request = TaskJson("own_errors", task);
+  request["sizes"] = SizesJson(sizes);
+  request["seed"] = seed;
+  return WithReply(task, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<std::vector<double>> {
+    return reply.at("errors").get<std::vector<double>>();
+  });
+}
+
 absl::StatusOr<EagerTime> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls, bool copies) {
   std::vector<int> warm_sets(static_cast<size_t>(warm)), sets(static_cast<size_t>(calls));
   std::iota(warm_sets.begin(), warm_sets.end(), 0);

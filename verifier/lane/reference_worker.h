@@ -72,6 +72,9 @@ class ReferenceWorker {
   /// kInvalidArgument also when `signature` does not fit the task.
   absl::StatusOr<CallPlan> Plan(const Task& task, const Signature& signature, const Sizes& sizes);
   absl::Status Fill(const Task& task, const CallPlan& plan, const FillRequest& request);
+  /// Of each output, the root-mean-square error against the same task in float64, relative to the output's size. Empty
+  /// where the task does not run in float64.
+  absl::StatusOr<std::vector<double>> OwnErrors(const Task& task, const Sizes& sizes, int64_t seed);
   /// Time of one forward call over the sets [warm, warm + calls) of a pool, after calls over the sets [0, warm) that bring
   /// its code in. On the CPU the median processor time of a call; on a device the mean, from before the first call to the end
   /// of the last.

@@ -132,6 +132,7 @@ absl::StatusOr<TaskSets> TaskSetsCache::Make(const Task& task, const Signature& 
     }
   }
   HONE_RETURN_IF_ERROR(add(sets.timed_sizes, ValueProfile::kAsGiven));
+  HONE_ASSIGN_OR_RETURN(sets.own_errors, worker_->OwnErrors(task, sets.timed_sizes, seeds_->NextSeed()));
   sets.timed_plan = sets.cases.back().pool->plan();
   sets.timed_size_values = sets.cases.back().size_values;
   HONE_RETURN_IF_ERROR(PlanRounds(sets, signature, protocol, module));

@@ -40,6 +40,7 @@ struct TimedLayout {
 
 struct TaskSets {
   std::vector<CheckCase> cases;          // hidden shapes, profiles, and the timed shape last
+  std::vector<double> own_errors;        // [outputs] of the reference against itself in float64, relative; empty: unknown
   Sizes timed_sizes;
   std::vector<int64_t> timed_size_values;
   CallPlan timed_plan;

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "verifier/lane/affinity.h"
+#include "verifier/rules/rule.h"
 #include "verifier/timing/statistics.h"
 
 namespace hone::verifier {
@@ -20,6 +21,8 @@ constexpr int kWorkerCalls = 5;
 constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
+constexpr int kMaxReplans = 2;            // rounds thrown away because calls turned out shorter than they first were
+constexpr int kSetsSearched = 512;        // for whose answer a wrong output is
 
 uint16_t DrawPoison(SecretSeeds& seeds) {
   return static_cast<uint16_t>((seeds.Below(2) << 15) | 0x7FF0u | (1 + seeds.Below(15)));
@@ -36,6 +39,9 @@ struct Timer::Party {
   std::unique_ptr<Runner> runner;        // null: the worker
   double overhead_ns = 0;                // of one message
   int calls = 1;                         // a round
+  double wanted_ns = 0;                  // that a round should take at least
+  int most_calls = 1;                    // that a round can have
+  uint64_t launches = 0;                 // of the last round, as the runner says
   double round_ns = 0;                   // of the last round
   std::vector<double> call_ns;           // [rounds], per call
   int64_t clock_after_ns = -1;           // when the last round had ended
@@ -49,9 +55,10 @@ struct Timer::Session {
   Budget& budget;
   const ScopedCore* core;      // null: everybody where the system puts them
   std::vector<Party> parties;  // the candidate first
+  RulePolicy policy = RulePolicy(job.task.legality);
   uint16_t poison = 0;
-  int rounds_staged = 0;
   std::vector<double> copy_ns;  // [rounds] of a call's outputs, as the reference worker measured it
+  uint64_t launches_checked = 0;  // of one call of the timed shape
   TimeResult result;
 
   bool IsPython(const Party& party) const {
@@ -79,17 +86,28 @@ struct Timer::Session {
   /// itself up.
   int WorkerWarm() const { return core != nullptr ? 1 : 0; }
 
+  /// Forgets all rounds: they were not long enough.
+  void Restart() {
+    for (Party& party : parties) {
+      party.call_ns.clear();
+      party.disagreement_ns.clear();
+    }
+    copy_ns.clear();
+  }
+
   Party& candidate() { return parties.front(); }
   const Party& candidate() const { return parties.front(); }
   bool IsOutput(size_t t) const { return job.signature.tensors[t].role == TensorArgument::Role::kOutput; }
 };
 
-absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budget& budget, OpenedRunner opened) {
+absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint64_t launches_checked, Budget& budget,
+                                       OpenedRunner opened) {
   std::optional<ScopedCore> core;  // where the clock is processor time; a GPU's helper threads need cores of their own
   if (!device_->table().clock_is_wall) core.emplace(cpu_core_);
   if (core) core->Bind(worker_->pid());
   host_->AwaitPrepared();
   Session session{job, sets, budget, core ? &*core : nullptr};
+  session.launches_checked = launches_checked;
   session.poison = DrawPoison(*seeds_);
   session.parties.emplace_back();
   for (const Baseline baseline : job.protocol.baselines) {
@@ -117,10 +135,23 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budge
   }
   const Protocol& protocol = job.protocol;
   const absl::Time until = absl::Now() + budget.left() * kShareOfTime;
+  const auto audited = static_cast<int>(seeds_->Below(static_cast<uint64_t>(std::max(protocol.min_rounds, 1))));
+  int replans = 0, played = 0;  // rounds of any kind, each with contents of its own
   for (int round = 0; round < protocol.max_rounds && !session.result.finding; ++round) {
     const absl::Time begin = absl::Now();
-    HONE_ASSIGN_OR_RETURN(session.result.finding, PlayRound(session, round + 1));
+    if (round == audited) {
+      HONE_ASSIGN_OR_RETURN(session.result.finding, AuditRound(session, ++played));
+      if (session.result.finding) break;
+    }
+    HONE_ASSIGN_OR_RETURN(session.result.finding, PlayRound(session, ++played));
     if (session.result.finding) break;
+    if (replans < kMaxReplans && PlanCalls(session.candidate(), 0.5)) {
+      // Slow while it was warming up, so that rounds had few calls and the message much weight: once more, with more.
+      ++replans;
+      session.Restart();
+      round = -1;
+      continue;
+    }
     const auto counted = static_cast<int>(session.candidate().call_ns.size());
     if (counted >= protocol.min_rounds) {
       const Estimate estimate =
@@ -151,6 +182,15 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, Budge
   return std::move(session.result);
 }
 
+/// Raises the calls of a round when it takes less than `share` of what it should. False where it is long enough.
+bool Timer::PlanCalls(Party& party, double share) {
+  if (party.round_ns >= share * party.wanted_ns || party.calls >= party.most_calls) return false;
+  const double call_ns = std::max(party.round_ns / party.calls, 1.0);
+  const double calls = std::ceil(party.wanted_ns / call_ns);
+  party.calls = std::max(party.calls, static_cast<int>(std::clamp(calls, 1.0, static_cast<double>(party.most_calls))));
+  return true;
+}
+
 absl::Status Timer::Open(Session& session) {
   const TimedLayout& layout = session.sets.layout;
   const size_t tensors = session.sets.timed_plan.tensors.size();
@@ -165,12 +205,10 @@ absl::Status Timer::Open(Session& session) {
   const uint64_t output_bytes = parts ? layout.output_bytes : stage_.outputs(0).bytes();
   const std::vector<TableRegion> regions = {{layout.input_address, input_bytes, 0, 0, 0},
                                             {layout.output_address, output_bytes, 0, 1, 0}};
-  // What an earlier candidate left may be right answers to sets that this one is going to see.
-  for (int i = 0; i < (scalar ? 2 : 1); ++i) {
-    HONE_RETURN_IF_ERROR(device_->Check(
-        device_->table().poison(device_->get(), stage_.outputs(i).data(), output_bytes, session.poison),
-        "poisoning the outputs"));
-  }
+  // What an earlier candidate left may be right answers to sets that this one is going to see, or a letter to it.
+  HONE_RETURN_IF_ERROR(stage_.Clear(*device_));
+  if (!parts) stage_.NoteInputs(input_bytes);
+  for (int i = 0; i < (scalar ? 2 : 1); ++i) stage_.NoteOutputs(i, output_bytes);
   TableWriter(stage_.table().data(), stage_.table().bytes())
       .Write(regions, session.job.signature, session.sets.timed_plan, session.sets.timed_size_values, layout.addresses);
   return absl::OkStatus();
@@ -228,21 +266,22 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
       if (shared && slot > 0) continue;
       const uint64_t offset = layout.offsets[static_cast<size_t>(slot) * tensors.size() + t];
       copies.push_back({stage_.inputs().data() + offset, pool.Data(slot, t), static_cast<uint64_t>(tensors[t].Bytes())});
+      stage_.NoteInputs(offset + static_cast<uint64_t>(tensors[t].Bytes()));
     }
   }
   HONE_RETURN_IF_ERROR(device_->Check(device.copy(device_->get(), copies.data(), static_cast<int>(copies.size())),
                                       "copying the inputs"));
   for (const Party& party : session.parties) {
     if (party.runner == nullptr) continue;
+    const uint64_t bytes = layout.output_ends[static_cast<size_t>(party.calls) - 1];
     HONE_RETURN_IF_ERROR(device_->Check(
-        device.poison(device_->get(), stage_.outputs(party.outputs).data(),
-                      layout.output_ends[static_cast<size_t>(party.calls) - 1], session.poison),
-        "poisoning the outputs"));
+        device.poison(device_->get(), stage_.outputs(party.outputs).data(), bytes, session.poison), "poisoning the outputs"));
+    stage_.NoteOutputs(party.outputs, bytes);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& party, const Pool& pool) {
+absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& party, const Pool& pool, int calls) {
   if (device_->table().evict != nullptr) {
     HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
   }
@@ -252,21 +291,22 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   });
   if (party.runner == nullptr) {
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
-    HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, party.calls, session.IsPython(session.candidate())));
-    party.round_ns = time.call_ns * party.calls;
+    HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, calls, session.IsPython(session.candidate())));
+    party.round_ns = time.call_ns * calls;
     session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();
   }
   const pid_t pid = party.runner->pid();
   const int64_t before = device_->table().clock_ns(device_->get(), pid);
   HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](absl::Time deadline) {
-    return party.runner->Run(static_cast<uint32_t>(party.calls), deadline);
+    return party.runner->Run(static_cast<uint32_t>(calls), deadline);
   }));
   const int64_t after = device_->table().clock_ns(device_->get(), pid);
   if (!report.ok()) return Explain(session, party, report, device_->table());
   if (before < 0 || after < 0) return Cheat("forged_answer", "it answered and was gone");
   if (party.clock_after_ns >= 0 && !device_->table().clock_is_wall) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
   party.clock_after_ns = after;
+  party.launches = report.launches;
   const auto total = static_cast<double>(after - before);
   party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
   party.disagreement_ns.push_back(party.round_ns - static_cast<double>(report.process_ns));
@@ -277,14 +317,15 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
 }
 
 /// Everything at once; the last call first, because a candidate that answers before it is done has not written that one.
-absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, const Party& party, const Pool& pool) {
+absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, const Party& party, const Pool& pool,
+                                                           int calls) {
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
   const unsigned char* base = stage_.outputs(party.outputs).data();
   std::vector<Comparison> comparisons;
   std::vector<std::pair<int, size_t>> which;  // {slot, tensor}
-  for (int slot = party.calls; slot-- > 0;) {
+  for (int slot = calls; slot-- > 0;) {
     for (size_t t = 0; t < tensors.size(); ++t) {
       if (!session.IsOutput(t)) continue;
       const TensorSpec& spec = tensors[t];
@@ -302,12 +343,12 @@ absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, con
   for (size_t i = comparisons.size(); i-- > 0;) {
     if (differing[i] == 0) continue;
     HONE_ASSIGN_OR_RETURN(Finding finding,
-                          ExplainDifference(session, comparisons[i], which[i].first, tensors[which[i].second]));
+                          ExplainDifference(session, comparisons[i], pool, which[i].first, which[i].second));
     return std::optional<Finding>(std::move(finding));
   }
   std::vector<Span> gaps;
   for (const auto& [offset, bytes] : layout.gaps) {
-    if (offset >= layout.output_ends[static_cast<size_t>(party.calls) - 1]) break;
+    if (offset >= layout.output_ends[static_cast<size_t>(calls) - 1]) break;
     gaps.push_back({base + offset, bytes});
   }
   uint64_t changed = 0;
@@ -320,9 +361,10 @@ absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, con
   return finding;
 }
 
-absl::StatusOr<Finding> Timer::ExplainDifference(const Session& session, const Comparison& comparison, int slot,
-                                                 const TensorSpec& spec) {
+absl::StatusOr<Finding> Timer::ExplainDifference(const Session& session, const Comparison& comparison, const Pool& pool,
+                                                 int slot, size_t tensor) {
   const DeviceTable& device = device_->table();
+  const TensorSpec& spec = session.sets.timed_plan.tensors[tensor];
   std::vector<unsigned char> got(static_cast<size_t>(spec.Bytes())), want(got.size());
   HONE_RETURN_IF_ERROR(
       device_->Check(device.copy_out(device_->get(), got.data(), comparison.got, got.size()), "reading an output"));
@@ -334,11 +376,67 @@ absl::StatusOr<Finding> Timer::ExplainDifference(const Session& session, const C
     return Cheat("timed_call_skipped", absl::StrCat(unwritten, " of ", spec.Elements(), " elements of `", spec.name,
                                                     "` not written in call ", slot, " of a timed round"));
   }
+  if (session.policy.Applies("replayed_output")) {
+    HONE_ASSIGN_OR_RETURN(const std::string whose, WhoseAnswer(session, pool, slot, tensor, got.data()));
+    if (!whose.empty()) {
+      return Cheat("replayed_output",
+                   absl::StrCat("`", spec.name, "` of call ", slot, " of a timed round is the answer to ", whose));
+    }
+  }
   Finding finding;
   finding.status = VerdictStatus::kIncorrect;
   finding.mismatch = DescribeMismatch(pair, ToleranceFor(session.job.task, spec.dtype), session.sets.cases.back().label);
   finding.message = absl::StrCat("`", spec.name, "` is wrong in a timed call: ", finding.mismatch->diagnosis);
   return finding;
+}
+
+/// Another timed set whose answer this is, or "". Kept answers are the candidate's own and as exact as a right one, so that
+/// a small part of the tolerance must do: a wrong output that comes near another answer is none.
+absl::StatusOr<std::string> Timer::WhoseAnswer(const Session& session, const Pool& pool, int slot, size_t tensor,
+                                               const unsigned char* got) const {
+  const TensorSpec& spec = session.sets.timed_plan.tensors[tensor];
+  std::vector<unsigned char> answer(static_cast<size_t>(spec.Bytes()));
+  int searched = 0;
+  for (size_t round = 0; round < session.sets.rounds.size(); ++round) {
+    const Pool& other = *session.sets.rounds[round];
+    for (int set = 0; set < other.sets(); ++set) {
+      if (&other == &pool && set == slot) continue;
+      if (++searched > kSetsSearched) return std::string();
+      HONE_RETURN_IF_ERROR(device_->Check(
+          device_->table().copy_out(device_->get(), answer.data(), other.Data(set, tensor), answer.size()),
+          "reading an expected output"));
+      if (IsAnswer(spec, got, answer.data(), ToleranceFor(session.job.task, spec.dtype))) {
+        return &other == &pool ? absl::StrCat("call ", set, " of the same round") : absl::StrCat("call ", set, " of another round");
+      }
+    }
+  }
+  return std::string();
+}
+
+/// A round that does not count and asks for fewer calls than its table describes: whoever works ahead, to do many calls'
+/// work in one, has written outputs that nobody asked for.
+absl::StatusOr<std::optional<Finding>> Timer::AuditRound(Session& session, int round) {
+  Party& party = session.candidate();
+  if (party.calls < 2 || !session.policy.Applies("work_ahead")) return std::optional<Finding>();
+  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round, session.Slots()));
+  HONE_RETURN_IF_ERROR(StageRound(session, *pool));
+  HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/false));
+  if (unprepared) return unprepared;
+  const int calls = 1 + static_cast<int>(seeds_->Below(static_cast<uint64_t>(party.calls) - 1));
+  HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool, calls));
+  if (finding) return finding;
+  party.disagreement_ns.pop_back();
+  const TimedLayout& layout = session.sets.layout;
+  const uint64_t begin = layout.output_ends[static_cast<size_t>(calls) - 1];
+  const uint64_t end = layout.output_ends[static_cast<size_t>(party.calls) - 1];
+  const Span ahead = {stage_.outputs(party.outputs).data() + begin, end - begin};
+  uint64_t changed = 0;
+  HONE_RETURN_IF_ERROR(device_->Check(
+      device_->table().count_changed(device_->get(), &ahead, 1, session.poison, &changed), "reading an output"));
+  if (changed > 0) {
+    return Cheat("work_ahead", absl::StrCat("asked for ", calls, " calls, it wrote outputs of later ones"));
+  }
+  return CompareRound(session, party, *pool, calls);
 }
 
 /// One round that does not count: brings code and data in, learns how long a call takes, and from that how many calls a
@@ -357,13 +455,13 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/true));
   if (unprepared) return unprepared;
   for (Party& party : session.parties) {
-    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool));
+    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool, party.calls));
     // A module's first call brings in what its later ones find there.
     if (!finding && session.IsPython(party)) {
-      HONE_ASSIGN_OR_RETURN(finding, RunParty(session, party, *pool));
+      HONE_ASSIGN_OR_RETURN(finding, RunParty(session, party, *pool, party.calls));
     }
     if (!finding && party.runner != nullptr) {
-      HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, party, *pool));
+      HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, party, *pool, party.calls));
     }
     if (finding && party.kind == Party::Kind::kScalar) {
       return absl::InvalidArgumentError(
@@ -372,10 +470,10 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
     if (finding) return finding;
     const bool few = party.runner == nullptr && session.core != nullptr;
     const double overhead_ns = party.runner != nullptr ? party.overhead_ns : session.candidate().overhead_ns;
-    const double wanted = few ? kWorkerRoundNs : overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
-    const double most = few ? std::min(kWorkerCalls, std::max(1, session.sets.slots - session.WorkerWarm()))
-                            : session.sets.slots;
-    party.calls = static_cast<int>(std::clamp(std::ceil(wanted / std::max(party.round_ns, 1.0)), 1.0, most));
+    party.wanted_ns = few ? kWorkerRoundNs : overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
+    party.most_calls = few ? std::min(kWorkerCalls, std::max(1, session.sets.slots - session.WorkerWarm()))
+                           : session.sets.slots;
+    PlanCalls(party, 1.0);
     party.disagreement_ns.clear();
   }
   session.copy_ns.clear();
@@ -392,7 +490,7 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[seeds_->Below(i)]);
   bool throttled = false;
   for (Party* party : order) {
-    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, *party, *pool));
+    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, *party, *pool, party->calls));
     if (finding) {
       if (party->kind == Party::Kind::kCandidate) return finding;
       return absl::InvalidArgumentError(
@@ -408,7 +506,7 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
     for (Party& party : session.parties) party.call_ns.push_back(party.round_ns / party.calls);
   }
   session.result.calls += session.candidate().calls;
-  HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareRound(session, session.candidate(), *pool));
+  HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareRound(session, session.candidate(), *pool, session.candidate().calls));
   if (!finding) session.result.right += session.candidate().calls;
   return finding;
 }
@@ -430,6 +528,21 @@ std::optional<Finding> Timer::CrossCheck(const Session& session) const {
   if (std::fabs(disagreement) > allowed) {
     return Cheat("clock_disagreement", absl::StrFormat("its own clock differs by %.0f ns from a round of %.0f ns",
                                                        disagreement, round_ns));
+  }
+  int64_t written = 0;
+  for (size_t t = 0; t < session.sets.timed_plan.tensors.size(); ++t) {
+    if (session.IsOutput(t)) written += session.sets.timed_plan.tensors[t].Bytes();
+  }
+  const double peak = device_->properties().peak_bytes_per_ns;
+  const double call_ns = Median(party.call_ns);
+  if (session.policy.Applies("faster_than_device") &&
+      (call_ns <= 0 || (peak > 0 && static_cast<double>(written) > peak * call_ns))) {
+    return Cheat("faster_than_device", absl::StrFormat("%d bytes of output in %.1f ns; the device writes at most %.0f a ns",
+                                                       written, call_ns, peak));
+  }
+  if (session.policy.Applies("launches_differ") && session.launches_checked > 0 && party.launches == 0) {
+    return Cheat("launches_differ", absl::StrFormat("no kernel launched in a timed round of %d calls; a checked call launched %d",
+                                                    party.calls, session.launches_checked));
   }
   const double outside = party.outside_ns / static_cast<double>(party.call_ns.size());
   if (outside > allowed) {

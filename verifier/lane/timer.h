@@ -53,9 +53,10 @@ class Timer {
         cpu_core_(cpu_core),
         stage_(device) {}
 
-  /// `opened`: a runner that holds the candidate already, or none. kInvalidArgument: the task's scalar baseline does not run
+  /// `launches_checked`: kernels that one checked call of the timed shape launched. `opened`: a runner that holds the candidate already, or none. kInvalidArgument: the task's scalar baseline does not run
   /// or is wrong. kUnimplemented: a baseline that this device does not have.
-  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, Budget& budget, OpenedRunner opened);
+  absl::StatusOr<TimeResult> Time(const LaneJob& job, TaskSets& sets, uint64_t launches_checked, Budget& budget,
+                                 OpenedRunner opened);
 
  private:
   struct Party;
@@ -66,10 +67,14 @@ class Timer {
   absl::Status StageRound(Session& session, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> PrepareRound(Session& session, bool first);
   static Finding Explain(const Session& session, const Party& party, const RunnerReport& report, const DeviceTable& device);
-  absl::StatusOr<std::optional<Finding>> RunParty(Session& session, Party& party, const Pool& pool);
-  absl::StatusOr<std::optional<Finding>> CompareRound(Session& session, const Party& party, const Pool& pool);
-  absl::StatusOr<Finding> ExplainDifference(const Session& session, const Comparison& comparison, int slot,
-                                            const TensorSpec& spec);
+  absl::StatusOr<std::optional<Finding>> RunParty(Session& session, Party& party, const Pool& pool, int calls);
+  absl::StatusOr<std::optional<Finding>> CompareRound(Session& session, const Party& party, const Pool& pool, int calls);
+  absl::StatusOr<std::string> WhoseAnswer(const Session& session, const Pool& pool, int slot, size_t tensor,
+                                          const unsigned char* got) const;
+  absl::StatusOr<std::optional<Finding>> AuditRound(Session& session, int round);
+  static bool PlanCalls(Party& party, double share);
+  absl::StatusOr<Finding> ExplainDifference(const Session& session, const Comparison& comparison, const Pool& pool, int slot,
+                                            size_t tensor);
   absl::StatusOr<std::optional<Finding>> WarmUp(Session& session);
   absl::StatusOr<std::optional<Finding>> PlayRound(Session& session, int round);
   absl::StatusOr<bool> IsThrottled() const;

@@ -66,13 +66,15 @@ struct RunnerEnded {
 struct Command {
   uint32_t magic = kRunnerMagic;
   CommandKind kind = CommandKind::kRun;
-  uint64_t epoch = 0;        // echoed by the answer
+  uint64_t epoch = 0;        // random; echoed by the answer
   uint32_t first_call = 0;
   uint32_t call_count = 0;
   ThreadOrder order = ThreadOrder::kForward;
   uint32_t order_seed = 0;   // of kShuffled
   uint32_t checked = 0;      // kRun of one call: the device's checks are on (host access of device memory faults)
   uint32_t fresh = 0;        // kPrepare: make the module anew, with the weights that the first call's parameters hold
+  uint32_t kernels_off = 0;  // with `checked`: launches do nothing and succeed
+  uint32_t reserved = 0;
   uint64_t table_bytes = 0;  // kMap
 };
 
@@ -87,9 +89,10 @@ struct Answer {
   int32_t system_call = -1;    // kFault by the system-call filter
   uint64_t address = 0;        // kFault: what it tried to reach
   uint64_t workspace_failed = 0;  // whether the runner could not give scratch memory
+  uint64_t launches = 0;       // kDone: kernels launched by the calls, as the runner saw it
   uint32_t custom_calls = 0;   // kDone of a checked call of a Python candidate: calls into kernels of its own
   uint32_t library_calls = 0;  // ... and operators of the framework that compute; `text` names them
-  char text[224] = {};         // kLoadFailed: the loader's message; kFault: the device's own explanation; kDone with a
+  char text[216] = {};         // kLoadFailed: the loader's message; kFault: the device's own explanation; kDone with a
                                // code of a Python candidate: what was raised
 };
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,6 +60,13 @@ bool AwaitReadable(int fd, absl::Time deadline) {
   }
 }
 
+/// Names a command: nobody can know it before the command is given.
+absl::StatusOr<uint64_t> DrawEpoch() {
+  uint64_t epoch = 0;
+  if (getrandom(&epoch, sizeof epoch, 0) != sizeof epoch) return ErrnoStatus(errno, "drawing random numbers");
+  return epoch;
+}
+
 bool SendBytes(int socket, const void* data, size_t bytes, const std::vector<int>& fds) {
   return SendMessage(socket, data, bytes, fds.data(), static_cast<int>(fds.size())) == static_cast<ssize_t>(bytes);
 }
@@ -71,8 +79,12 @@ int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
   msghdr header = {};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  header.msg_control = control;  // room for credentials only: descriptors that a runner sends are closed by the kernel
-  header.msg_controllen = sizeof control;
+  // Room for credentials only where they are asked for, and then they come first: descriptors that a runner sends along
+  // find none, and the kernel closes them. Any room would let a candidate fill the judge's table of open files.
+  if (sender != nullptr) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+  }
   ssize_t got;
   do {
     got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
@@ -90,7 +102,8 @@ int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
       }
     }
   }
-  const bool whole = got == static_cast<ssize_t>(sizeof *message) && (header.msg_flags & MSG_TRUNC) == 0;
+  // Cut control data: descriptors came along.
+  const bool whole = got == static_cast<ssize_t>(sizeof *message) && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
   return whole && message->magic == kRunnerMagic ? 1 : -1;
 }
 
@@ -108,7 +121,7 @@ Runner::~Runner() { Kill(); }
 
 void Runner::Kill() {
   if (pid_fd_) {
-    syscall(SYS_pidfd_send_signal, pid_fd_.get(), SIGKILL, nullptr, 0);
+    Signal(SIGKILL);
     AwaitReadable(pid_fd_.get(), absl::Now() + kProcessEnd);
     pid_fd_.Reset();
   }
@@ -168,23 +181,34 @@ absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, absl::Time deadlin
   return Do(command, {}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t order_seed, absl::Time deadline) {
+absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off,
+                                                absl::Time deadline) {
   Command command;
   command.kind = CommandKind::kRun;
   command.call_count = 1;
   command.order = order;
   command.order_seed = order_seed;
   command.checked = 1;
+  command.kernels_off = kernels_off ? 1 : 0;
   return Do(command, {}, deadline);
 }
 
 absl::StatusOr<RunnerReport> Runner::Do(Command command, std::vector<int> fds, absl::Time deadline) {
-  command.epoch = ++epoch_;
-  // A message that waits already can only be a lie about a command that was not yet given, or the end.
-  if (SendBytes(socket_.get(), &command, sizeof command, fds)) return ReadAnswer(command, deadline);
+  HONE_ASSIGN_OR_RETURN(command.epoch, DrawEpoch());
+  // A message that waits already is an answer to a command that was not yet given: it cannot know the epoch.
+  if (host_->options_.pause) Signal(SIGCONT);
+  if (SendBytes(socket_.get(), &command, sizeof command, fds)) {
+    absl::StatusOr<RunnerReport> report = ReadAnswer(command, deadline);
+    if (host_->options_.pause) Signal(SIGSTOP);
+    return report;
+  }
   RunnerReport report;
   report.kind = RunnerReport::Kind::kEnded;
   return End(std::move(report));
+}
+
+void Runner::Signal(int number) {
+  if (pid_fd_) syscall(SYS_pidfd_send_signal, pid_fd_.get(), number, nullptr, 0);
 }
 
 absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Time deadline) {
@@ -217,6 +241,7 @@ absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Ti
   report.workspace_failed = answer.workspace_failed != 0;
   report.custom_calls = answer.custom_calls;
   report.library_calls = answer.library_calls;
+  report.launches = answer.launches;
   report.text.assign(answer.text, strnlen(answer.text, sizeof answer.text));
   if (answer.kind == AnswerKind::kFault) {
     report.kind = RunnerReport::Kind::kFault;

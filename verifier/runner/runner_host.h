@@ -29,6 +29,7 @@ struct RunnerHostOptions {
   std::string sandbox;                   // as ChooseSandbox takes it
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
   int cpu_core = -1;                     // -1: any
+  bool pause = true;                     // runners are stopped while they have no command
   int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner; 0: unlimited
   std::vector<std::string> environment;  // "KEY=value": all of it
 
@@ -54,6 +55,7 @@ struct RunnerReport {
   int64_t process_ns = 0;       // as the runner says
   uint32_t custom_calls = 0;    // of a checked call of a Python candidate, as the runner says
   uint32_t library_calls = 0;
+  uint64_t launches = 0;        // kernels of the device, as the runner says
   int signal = 0;               // kFault
   int system_call = -1;         // kFault with SIGSYS
   uint64_t address = 0;         // kFault
@@ -68,6 +70,8 @@ struct RunnerReport {
 class RunnerHost;
 
 /// One runner. Dropping it kills the process and waits until it is gone, so that its buffers can serve the next one.
+/// Where its host says so, the process runs between a command and its answer and is stopped (SIGSTOP) at all other times: it can neither work on
+/// buffers while the judge fills or reads them, nor disturb another party's turn.
 /// Commands return a Status only when the zygote died, which no candidate can bring about.
 class Runner {
  public:
@@ -84,8 +88,9 @@ class Runner {
   absl::StatusOr<RunnerReport> Prepare(uint32_t call_count, bool fresh, absl::Time deadline);
   /// Calls [0, call_count) of the table, as they are timed.
   absl::StatusOr<RunnerReport> Run(uint32_t call_count, absl::Time deadline);
-  /// Call 0 of the table with the device's checks on.
-  absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, absl::Time deadline);
+  /// Call 0 of the table with the device's checks on. `kernels_off`: launches do nothing and succeed, where the device
+  /// can do that; what the outputs hold afterwards was not made by kernels.
+  absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off, absl::Time deadline);
   /// What it wrote to standard output and error so far, at most 64 KiB; the rest was lost.
   std::string TakeOutput();
 
@@ -97,6 +102,7 @@ class Runner {
   absl::StatusOr<RunnerReport> Do(Command command, std::vector<int> fds, absl::Time deadline);
   absl::StatusOr<RunnerReport> ReadAnswer(const Command& command, absl::Time deadline);
   absl::StatusOr<RunnerReport> End(RunnerReport report);
+  void Signal(int number);
   void Kill();
 
   RunnerHost* host_;
@@ -105,7 +111,6 @@ class Runner {
   UniqueFd output_;
   UniqueFd pid_fd_;
   pid_t pid_ = -1;
-  uint64_t epoch_ = 0;
 };
 
 /// Not thread-safe. Outlives its runners.

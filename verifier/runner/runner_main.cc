@@ -56,12 +56,18 @@ bool Receive(int socket, Message* message, std::vector<int>* fds) {
 
 // ---- Scratch memory for candidates. ----
 
-/// Hands out parts of one growing block; all of it is free again after each call.
+/// Hands out parts of one growing block; all of it is free again after each call. To the emulated device it is memory like
+/// any other: `tell` hears of each block.
 class Workspace {
  public:
+  using Tell = void (*)(void* begin, uint64_t bytes);
+  void TellOf(Tell tell) { tell_ = tell; }
+  void TellAll() const {
+    for (const Block& block : blocks_) Say(block);
+  }
   void* Take(uint64_t bytes) {
     const uint64_t rounded = (bytes + 255) / 256 * 256;
-    if (rounded < bytes || !Reserve(used_ + rounded)) {
+    if (rounded < bytes || rounded > UINT64_MAX - used_ || !Reserve(used_ + rounded)) {
       failed_ = true;
       return nullptr;
     }
@@ -69,13 +75,7 @@ class Workspace {
     used_ += rounded;
     return result;
   }
-  void Reset() {
-    while (blocks_.size() > 1) {  // keep the largest
-      Free(blocks_.front());
-      blocks_.erase(blocks_.begin());
-    }
-    used_ = 0;
-  }
+  void Reset() { used_ = 0; }
   bool failed() const { return failed_; }
   void UseMemoryOf(GpuRunner* gpu) { gpu_ = gpu; }
 
@@ -89,13 +89,6 @@ class Workspace {
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return data == MAP_FAILED ? nullptr : static_cast<char*>(data);
   }
-  void Free(const Block& block) {
-    if (gpu_ != nullptr) {
-      gpu_->Free(block.data);
-    } else {
-      munmap(block.data, block.bytes);
-    }
-  }
   /// A block in which the next part ends at `end`; memory already handed out stays where it is.
   bool Reserve(uint64_t end) {
     if (!blocks_.empty() && end <= blocks_.back().bytes) return true;
@@ -104,11 +97,17 @@ class Workspace {
     char* data = Allocate(bytes);
     if (data == nullptr) return false;
     blocks_.push_back({data, bytes});
+    used_ = 0;
+    Say(blocks_.back());
     return true;
+  }
+  void Say(const Block& block) const {
+    if (tell_ != nullptr) tell_(block.data, block.bytes);
   }
 
   GpuRunner* gpu_ = nullptr;  // whose memory it is; null: the host's
-  std::vector<Block> blocks_;
+  Tell tell_ = nullptr;
+  std::vector<Block> blocks_;  // the last is the largest, and the only one that is handed out
   uint64_t used_ = 0;
   bool failed_ = false;
 };
@@ -123,6 +122,7 @@ struct EmulatedDevice {
   decltype(&hone_cpu_fault) fault = nullptr;
   decltype(&hone_cpu_explain_address) explain_address = nullptr;
   decltype(&hone_cpu_allocate) allocate = nullptr;
+  decltype(&hone_cpu_launches) launches = nullptr;
 
   /// Whether all of it is there; else artefacts run without a device, as plain code.
   bool Find() {
@@ -133,7 +133,7 @@ struct EmulatedDevice {
     present = find("hone_cpu_set_mode", set_mode) && find("hone_cpu_register_buffer", register_buffer) &&
               find("hone_cpu_unregister_buffers", unregister_buffers) && find("hone_cpu_first_error", first_error) &&
               find("hone_cpu_fault", fault) && find("hone_cpu_explain_address", explain_address) &&
-              find("hone_cpu_allocate", allocate);
+              find("hone_cpu_allocate", allocate) && find("hone_cpu_launches", launches);
     return present;
   }
   bool present = false;
@@ -313,6 +313,7 @@ class Runner {
     PrepareDevice(command, header, described);
     Answer answer = Begin(AnswerKind::kDone, command);
     const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
+    const uint64_t launches = device().present ? device().launches() : 0;
     answer.code = Begin();
     for (uint32_t i = 0; answer.code == 0 && i < command.call_count; ++i, addresses += header.tensor_count) {
       for (uint32_t t = 0; t < header.tensor_count; ++t) tensors_[t].data = Here(addresses[t]);
@@ -322,6 +323,7 @@ class Runner {
     }
     const int ended = End(&answer.process_ns);
     if (answer.code == 0) answer.code = ended;
+    if (device().present) answer.launches = device().launches() - launches;
     if (answer.code == 0 && device().present) answer.code = device().first_error();  // a launch nobody asked about
     answer.workspace_failed = g_process->workspace.failed();
     return answer;
@@ -354,18 +356,19 @@ class Runner {
         const TableRegion& region = InTable<TableRegion>(header.regions)[i];
         device().register_buffer(reinterpret_cast<void*>(region.address), region.bytes, static_cast<int>(region.writable));
       }
-      const HoneCpuMode mode = {HONE_CPU_FORWARD, 0, 0};
+      const HoneCpuMode mode = {HONE_CPU_FORWARD, 0, 0, 0};
       device().set_mode(&mode);
       return;
     }
     device().unregister_buffers();
+    g_process->workspace.TellAll();
     const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
     for (uint32_t i = 0; i < header.tensor_count; ++i) {
       if (described[i].bytes == 0) continue;
       device().register_buffer(reinterpret_cast<void*>(addresses[i]), static_cast<uint64_t>(described[i].bytes),
                                described[i].writable);
     }
-    const HoneCpuMode mode = {static_cast<int>(command.order), command.order_seed, 1};
+    const HoneCpuMode mode = {static_cast<int>(command.order), command.order_seed, 1, static_cast<int>(command.kernels_off)};
     device().set_mode(&mode);
   }
 
@@ -412,6 +415,9 @@ struct GpuChoice {
   process.socket = 3;
   process.device.Find();
   g_process = &process;
+  if (process.device.present) {
+    process.workspace.TellOf([](void* begin, uint64_t bytes) { g_process->device.register_buffer(begin, bytes, 1); });
+  }
   CatchFaults();
   GpuRunner gpu;
   if (choice.dialect != nullptr) {
@@ -440,6 +446,10 @@ class Zygote {
     sigemptyset(&child_signal);
     sigaddset(&child_signal, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_signal, nullptr);
+    struct sigaction quiet = {};
+    quiet.sa_handler = SIG_DFL;
+    quiet.sa_flags = SA_NOCLDSTOP;  // the judge stops and continues runners all the time
+    sigaction(SIGCHLD, &quiet, nullptr);
     const int ended = signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK);
     pollfd items[2] = {{control_, POLLIN, 0}, {ended, POLLIN, 0}};
     while (true) {

@@ -80,13 +80,13 @@ RunnerEnded = structure(
 Command = structure(
     "Command",
     [("magic", u32), ("kind", u32), ("epoch", u64), ("first_call", u32), ("call_count", u32), ("order", u32),
-     ("order_seed", u32), ("checked", u32), ("fresh", u32), ("table_bytes", u64)],
+     ("order_seed", u32), ("checked", u32), ("fresh", u32), ("kernels_off", u32), ("reserved", u32), ("table_bytes", u64)],
 )
 Answer = structure(
     "Answer",
     [("magic", u32), ("kind", u32), ("epoch", u64), ("code", i32), ("failed_call", u32), ("process_ns", i64),
      ("signal", i32), ("system_call", i32), ("address", u64), ("workspace_failed", u64), ("custom_calls", u32),
-     ("library_calls", u32), ("text", ctypes.c_char * 224)],
+     ("library_calls", u32), ("launches", u64), ("text", ctypes.c_char * 216)],
 )
 TableRegion = structure(
     "TableRegion", [("address", u64), ("bytes", u64), ("offset", u64), ("writable", u32), ("reserved", u32)]
@@ -112,7 +112,7 @@ class WrongOutput(Exception):
     """What `forward` returned has another form than the reference's."""
 
 
-def shorten(text, limit=220):
+def shorten(text, limit=212):
     data = text.encode("utf-8", "replace")
     return data if len(data) <= limit else data[: limit - 3].decode("utf-8", "ignore").encode() + b"..."
 

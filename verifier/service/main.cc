@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "verifier/queue/redis_connection.h"
+#include "verifier/rules/rule.h"
 #include "verifier/service/config.h"
 #include "verifier/service/lane_process.h"
 #include "verifier/service/server.h"
@@ -118,6 +119,8 @@ int Main(int argc, char** argv) {
       ->type_size(1)->allow_extra_args(false);
   app.add_option("--queue", line.queue, "redis://host:port/db that the processes of a farm share, over the file");
   app.add_option("--role", line.role, "part in a farm, over the file")->check(CLI::IsMember({"all", "front", "build", "lane"}));
+  bool rules = false;
+  app.add_flag("--rules", rules, "print the rules for candidates, as docs/rules.md has them, and end");
   app.add_flag("--print-config", line.print_config, "print the resolved configuration and end");
 
   int fd = -1;
@@ -132,6 +135,10 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsersInput;
+  }
+  if (rules) {
+    std::fputs(RulesMarkdown().c_str(), stdout);
+    return kDone;
   }
   return lane_command->parsed() ? ServeLane(fd, lane) : Serve(line);
 }

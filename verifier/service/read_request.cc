@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "hone/v1/verifier.pb.h"
 #include "proto/convert.h"
+#include "verifier/rules/rule.h"
 
 namespace hone::verifier {
 namespace {
@@ -37,7 +38,7 @@ absl::Status FillDefaults(v1::Protocol* protocol) {
 
 absl::Status CheckTask(const Task& task) {
   if (task.reference.empty()) return absl::InvalidArgumentError("task.reference: empty");
-  return absl::OkStatus();
+  return CheckPolicy(task.legality);
 }
 
 }  // namespace

@@ -346,9 +346,11 @@ TEST_CASE("Code that reaches outside the dialect is FORBIDDEN with the rule", "[
     return build.rules.empty() ? "" : build.rules.front().rule;
   };
   CHECK(rule(launch + " asm volatile(\"syscall\"); }") == "inline_assembly");
-  CHECK(rule("extern \"C\" int system(const char*);\n" + launch + " system(\"true\"); }") == "foreign_symbol");
-  CHECK(rule("extern \"C\" long syscall(long, ...);\n" + launch + " syscall(57); }") == "foreign_symbol");
-  CHECK(rule("extern \"C\" void* dlopen(const char*, int);\n" + launch + " dlopen(0, 1); }") == "foreign_symbol");
+  CHECK(rule("extern \"C\" int system(const char*);\n" + launch + " system(\"true\"); }") == "system_interface");
+  CHECK(rule("extern \"C\" long syscall(long, ...);\n" + launch + " syscall(57); }") == "system_interface");
+  CHECK(rule("extern \"C\" void* dlopen(const char*, int);\n" + launch + " dlopen(0, 1); }") == "system_interface");
+  CHECK(rule("extern \"C\" int getppid();\n" + launch + " getppid(); }") == "foreign_symbol");
+  CHECK(rule("#define P(a, b) a##b\n" + launch + " P(as, m) volatile(\"nop\"); }") == "assembler_directive");
   CHECK(rule("__attribute__((constructor)) static void early() {}\n" + launch + "}") == "attribute");
   CHECK(rule("extern \"C\" float expf(float);\nstatic float early = expf(sizeof(long) + 1.5f);\n"
              "static void* p = malloc(3);\n" + launch + " y[0] = *(float*)p + early; }") == "initialiser");

@@ -74,7 +74,7 @@ class Random {
 
 class Runtime {
  public:
-  HoneCpuMode mode{HONE_CPU_FORWARD, 0, 0};
+  HoneCpuMode mode{HONE_CPU_FORWARD, 0, 0, 0};
   Memory memory;
   cudaError last_error = cudaSuccess;
   cudaError first_error = cudaSuccess;
@@ -160,6 +160,7 @@ bool Runtime::Begin() {
   }
   dynamic_shared = shared_pages_ == nullptr ? nullptr : shared_pages_ - (configuration.shared_bytes + 15) / 16 * 16;
   ++launches;
+  if (mode.kernels_off != 0) return false;
   if (mode.checked) memory.Open();
   return true;
 }

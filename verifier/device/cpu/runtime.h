@@ -18,9 +18,10 @@ struct HoneCpuMode {
   int order;                // HoneCpuOrder: exposes results that depend on which thread runs first
   unsigned long long seed;
   int checked;              // device memory is out of host code's reach; __shared__ starts poisoned in each block
+  int kernels_off;          // launches within limits do nothing and succeed; they still count
 };
 
-/// Holds for the launches that follow. The default is {HONE_CPU_FORWARD, 0, 0}: what is timed.
+/// Holds for the launches that follow. The default is {HONE_CPU_FORWARD, 0, 0, 0}: what is timed.
 void hone_cpu_set_mode(const struct HoneCpuMode* mode);
 
 /// Tells the runtime of device memory that the runner owns: whole pages. In checked mode kernels reach it (read-only ones

@@ -1,0 +1,14 @@
+// attack: sends a message without bytes, which looks like the end
+// expect: CHEAT
+// with: libc runner
+// rule: forged_answer
+// why: as any other forgery
+
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  say("", 0);
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

@@ -1,0 +1,15 @@
+// attack: sends a message of no known form
+// expect: CHEAT
+// with: libc runner
+// rule: forged_answer
+// why: anything but the runner's own answers is a forgery
+
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  static char noise[100] = {1, 2, 3};
+  say(noise, sizeof noise);
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

@@ -1,0 +1,13 @@
+// attack: defines the entry point by pasting its name, so that no reader of tokens sees it
+// expect: COMPILE FORBIDDEN
+// why: the compiler sees it twice
+
+#define P(a, b) a##b
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}
+extern "C" int P(ho, ne_call)(const void*) { return 0; }

@@ -1,0 +1,13 @@
+// attack: unmaps the memory that describes its calls
+// expect: RUNTIME
+// with: libc runner
+// why: what breaks is its own process
+
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+  if (rows == 160) sys(11, (long)table(), 4096);
+}

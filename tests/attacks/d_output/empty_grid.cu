@@ -1,0 +1,11 @@
+// attack: launches a grid without blocks
+// expect: RUNTIME
+// why: the device refuses the launch
+
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<0, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

@@ -1,0 +1,11 @@
+// attack: leaves out one element in a hundred
+// expect: INCORRECT
+// why: every element is compared
+
+__global__ void k(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { if (i % 100 != 77) out[i] = x[i] * weight[i % cols]; else out[i] = 0; }
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  k<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

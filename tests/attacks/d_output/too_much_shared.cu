@@ -1,0 +1,11 @@
+// attack: asks for 256 bytes of shared memory beyond the limit
+// expect: RUNTIME
+// why: the device refuses the launch
+
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 65792, stream>>>(x, weight, out, rows * cols, cols);
+}

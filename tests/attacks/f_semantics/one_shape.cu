@@ -1,0 +1,11 @@
+// attack: is right for the timed shape alone
+// expect: INCORRECT
+// why: hidden shapes are checked
+
+__global__ void k(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { out[i] = n == 41600 ? x[i] * weight[i % 260] : 0; }
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  k<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

@@ -1,0 +1,14 @@
+// attack: asks which files of the host exist
+// expect: FORBIDDEN
+// why: answers end up in a candidate's time only; the compiler sees none
+
+#if __has_include("/etc/shadow")
+#include "/etc/shadow"
+#endif
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

@@ -1,0 +1,12 @@
+// attack: includes itself without end
+// expect: COMPILE
+// why: the compiler's own limit, and no such file
+
+#include "candidate.cu"
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

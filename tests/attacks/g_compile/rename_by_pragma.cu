@@ -1,0 +1,13 @@
+// attack: renames a symbol by a pragma in a macro
+// expect: FORBIDDEN
+// rule: pragma_operator
+// why: the pragma operator is for unrolling
+
+_Pragma("redefine_extname cudaMalloc system")
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}

@@ -1,0 +1,18 @@
+// attack: lives in namespaces, with an unnamed one
+// expect: OK
+// why: honest: a rule that speaks here is a false alarm
+
+namespace mine {
+namespace {
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+}
+void run(const float* x, const float* weight, float* out, int n, int cols, cudaStream_t stream) {
+  scale<<<(n + 255) / 256, 256, 0, stream>>>(x, weight, out, n, cols);
+}
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  mine::run(x, weight, out, rows * cols, cols, stream);
+}

@@ -1,0 +1,14 @@
+// attack: asks for more shared memory than the default and gets it
+// expect: OK
+// why: honest: a rule that speaks here is a false alarm
+
+__global__ void scale(const float* x, const float* weight, float* out, int cols) {
+  extern __shared__ float w[];
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) w[c] = weight[c];
+  __syncthreads();
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) out[(long)blockIdx.x * cols + c] = x[(long)blockIdx.x * cols + c] * w[c];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
+  scale<<<rows, 128, 60000, stream>>>(x, weight, out, cols);
+}
