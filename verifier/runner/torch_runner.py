@@ -85,8 +85,8 @@ Command = structure(
 Answer = structure(
     "Answer",
     [("magic", u32), ("kind", u32), ("epoch", u64), ("code", i32), ("failed_call", u32), ("process_ns", i64),
-     ("signal", i32), ("system_call", i32), ("address", u64), ("workspace_failed", u64), ("custom_calls", u32),
-     ("library_calls", u32), ("launches", u64), ("text", ctypes.c_char * 216)],
+     ("signal", i32), ("system_call", i32), ("address", u64), ("workspace_failed", u64), ("launches", u64),
+     ("custom_calls", u32), ("library_calls", u32), ("text", ctypes.c_char * 216)],
 )
 TableRegion = structure(
     "TableRegion", [("address", u64), ("bytes", u64), ("offset", u64), ("writable", u32), ("reserved", u32)]
