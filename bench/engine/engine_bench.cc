@@ -149,6 +149,7 @@ class Bench {
       }
       return false;
     };
+    engine.scheduler().DropPrefixes();  // every prompt is read anew
     const Clock::time_point start = Clock::now();
     const auto results = engine.Generate(requests, options);
     const double all = Seconds(start), decode = Seconds(read);
