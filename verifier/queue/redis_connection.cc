@@ -2,8 +2,10 @@
 
 #include <hiredis/hiredis.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -16,6 +18,31 @@
 
 namespace hone::verifier {
 namespace {
+
+/// hiredis writes without MSG_NOSIGNAL: a Redis that went away would end the process, unless the program happens to ignore
+/// SIGPIPE. Blocks the signal in this thread and takes away the one that a write has caused.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const timespec no_time = {};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &no_time);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
 
 RedisReply Copy(const redisReply& from) {
   RedisReply reply;
@@ -135,6 +162,7 @@ absl::Status RedisConnection::Append(const std::vector<absl::string_view>& argum
 }
 
 absl::StatusOr<RedisReply> RedisConnection::Next() {
+  const WithoutSigpipe guard;
   void* raw = nullptr;
   if (redisGetReply(context_, &raw) != REDIS_OK || raw == nullptr) return Broken();
   const std::unique_ptr<void, void (*)(void*)> owner(raw, freeReplyObject);

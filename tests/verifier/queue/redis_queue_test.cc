@@ -118,6 +118,16 @@ TEST_CASE("A Redis address is read whole, and a wrong one is named", "[verifier]
   }
 }
 
+TEST_CASE("Writing to a Redis that has gone is an error and not the end of the process", "[verifier][queue][redis]") {
+  RedisServer redis;
+  const auto connection = RedisConnection::Open(*ParseRedisUrl(redis.url()));
+  REQUIRE(connection.ok());
+  (*connection)->Shutdown();  // from here on a write raises SIGPIPE
+  CHECK(absl::IsUnavailable((*connection)->Run({"PING"}).status()));
+  CHECK((*connection)->broken());
+  CHECK(absl::IsUnavailable((*connection)->Run({"PING"}).status()));
+}
+
 TEST_CASE("A job passes through its kinds over Redis and ends with its result, once", "[verifier][queue][redis]") {
   Fixture f;
   const std::unique_ptr<Queue> builder = f.Open("builder");
