@@ -204,7 +204,8 @@ struct ClaimsOptions {
 };
 
 /// How each candidate asks for its extension, by the same scan that the verifier's build stage uses.
-absl::StatusOr<std::vector<std::pair<std::string, int>>> WhereBuilt(const ClaimsOptions& options) {
+absl::StatusOr<std::vector<std::pair<std::string, int>>> WhereBuilt(const ClaimsOptions& options,
+                                                                    const std::vector<EvalCandidate>& candidates) {
   std::vector<std::pair<std::string, int>> counts = {{"while it is imported", 0},
                                                      {"inside `try`", 0},
                                                      {"in a function, when first needed", 0},
@@ -213,7 +214,6 @@ absl::StatusOr<std::vector<std::pair<std::string, int>>> WhereBuilt(const Claims
                                                      {"no extension: plain PyTorch", 0},
                                                      {"not a module", 0},
                                                      {"no candidate", 0}};
-  HONE_ASSIGN_OR_RETURN(const std::vector<EvalCandidate> candidates, LoadCandidates(options.candidates, {}, {}));
   for (const EvalCandidate& candidate : candidates) {
     if (candidate.source.empty()) {
       ++counts[7].second;
@@ -243,17 +243,36 @@ absl::StatusOr<std::vector<std::pair<std::string, int>>> WhereBuilt(const Claims
   return counts;
 }
 
+/// In the order of the candidates; one without a verdict counts as not judged.
+std::vector<EvalResult> InOrder(const std::vector<EvalCandidate>& candidates, const std::vector<EvalResult>& results) {
+  std::map<std::string, const EvalResult*> by_id;
+  for (const EvalResult& result : results) by_id[result.id] = &result;
+  std::vector<EvalResult> ordered;
+  for (const EvalCandidate& candidate : candidates) {
+    EvalResult result = Begin(candidate, KernelBenchOptions());
+    if (const auto found = by_id.find(candidate.id); found != by_id.end()) {
+      result.verdict = found->second->verdict;
+    } else {
+      result.verdict.message = "no verdict yet";
+    }
+    ordered.push_back(std::move(result));
+  }
+  return ordered;
+}
+
 absl::StatusOr<int> Claims(const ClaimsOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const std::vector<EvalCandidate> candidates, LoadCandidates(options.candidates, {}, {}));
   std::vector<MeasuredClaims> measured;
   for (const std::string& folder : options.folders) {
     MeasuredClaims one;
     HONE_ASSIGN_OR_RETURN(one.results, ReadEvalResults(folder + "/verdicts.jsonl"));
     if (one.results.empty())
       return absl::InvalidArgumentError(absl::StrCat(folder, ": no verdicts.jsonl of an evaluation"));
+    one.results = InOrder(candidates, one.results);
     one.protocol = std::filesystem::path(folder).filename();
     measured.push_back(std::move(one));
   }
-  HONE_ASSIGN_OR_RETURN(const auto where_built, WhereBuilt(options));
+  HONE_ASSIGN_OR_RETURN(const auto where_built, WhereBuilt(options, candidates));
   HONE_RETURN_IF_ERROR(WriteFileAtomically(options.output, FormatClaims(measured, where_built)));
   absl::PrintF("%s\n", options.output);
   return kDone;
