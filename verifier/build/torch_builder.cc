@@ -121,8 +121,8 @@ bool IsHarmlessFlag(const std::string& flag) {
       "20)|"
       "--?std=c\\+\\+(14|17|20)|-[DU][A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.+-]*)?|--?use_fast_math|--?extra-device-"
       "vectorization|"
-      "--expt-relaxed-constexpr|--expt-extended-lambda|--extended-lambda|--?maxrregcount=?[0-9]*|--fmad=(true|false)|"
-      "--ftz=(true|false)|--prec-(div|sqrt)=(true|false)|--?default-stream=?[a-z-]*|--ptxas-options=[-a-zA-Z0-9=,]+|"
+      "--expt-relaxed-constexpr|--expt-extended-lambda|--extended-lambda|--?maxrregcount=?[0-9]*|--?fmad=(true|false)|"
+      "--?ftz=(true|false)|--?prec-(div|sqrt)=(true|false)|--?default-stream=?[a-z-]*|--ptxas-options=[-a-zA-Z0-9=,]+|"
       "-Xptxas(=[-a-zA-Z0-9=,]+)?|-Xcompiler(=[-a-zA-Z0-9=,]+)?|--compiler-options(=[-a-zA-Z0-9=,]+)?|-rdc=false|--"
       "threads=?[0-9]*|"
       "-t=?[0-9]*|-dlcm=[a-z]+|-v|--restrict|-restrict|--resource-usage|-diag-suppress=?[0-9,]*");
