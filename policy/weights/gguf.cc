@@ -269,7 +269,8 @@ absl::Status Gguf::Reader::Place() {
     }
     if (place.offset < reached) return bad("overlaps another");
     reached = place.offset + place.bytes;
-    tensor.bytes = bytes_.subspan(start + place.offset, place.bytes);
+    // A tensor without elements may be said to start past a file that holds no data at all.
+    if (place.bytes > 0) tensor.bytes = bytes_.subspan(start + place.offset, place.bytes);
   }
   return absl::OkStatus();
 }
