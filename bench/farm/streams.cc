@@ -96,6 +96,13 @@ absl::StatusOr<FarmFigures> MeasureStreams(const FarmPrograms& programs, const S
   farm_options.args = {"--set=devices=[noop]", "--set=lanes=16", "--set=log_level=info"};
   HONE_ASSIGN_OR_RETURN(const auto farm, LocalFarm::Start(farm_options));
   const std::string endpoint = farm->endpoints().front();
+  ClientOptions patient;  // until the front has heard of the lanes
+  patient.endpoints = {endpoint};
+  patient.max_attempts = 50;
+  HONE_ASSIGN_OR_RETURN(const auto first, Client::Create(patient));
+  VerifyRequest request;
+  request.task.reference = "r";
+  HONE_RETURN_IF_ERROR(first->Verify(request).status());
   const int each = options.streams / kProcesses;
   const auto command = [&](int streams, int jobs, int64_t bytes) {
     return ClientCommand(programs, endpoint, streams, jobs, bytes, options.wait_ms);
