@@ -1,0 +1,49 @@
+#pragma once
+
+// Knows which ranks live: each adds to its own counter in the store, and reads the others'. A process that was killed, hangs
+// in the kernel, or whose host is gone stops adding; so is a store that cannot be reached (rank 0, or its host).
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/time/time.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace hone::trainer {
+
+class RankMonitor {
+ public:
+  /// `store` is the monitor's own connection (Store::clone). `on_dead` is called once, from the monitor's thread.
+  RankMonitor(std::shared_ptr<c10d::Store> store, int rank, int size, absl::Duration heartbeat, absl::Duration dead_after,
+              std::function<void(const std::string& message)> on_dead);
+  /// Says goodbye in the store, so that a rank that ended as planned is not taken for dead.
+  ~RankMonitor();
+
+ private:
+  void Run();
+  std::string DeadRank();  // empty: all live
+
+  std::shared_ptr<c10d::Store> store_;
+  const int rank_, size_;
+  const absl::Duration heartbeat_, dead_after_;
+  std::function<void(const std::string&)> on_dead_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  struct Seen {
+    int64_t beats = -1;
+    absl::Time since;
+  };
+  std::vector<Seen> seen_;
+  std::thread thread_;
+};
+
+}  // namespace hone::trainer
