@@ -1,12 +1,13 @@
 // The learner on a GPU: right numbers first, then tokens per second, MFU and memory at the shapes of published models with
 // random weights. One JSON object a line.
 //
-//   learner_bench [device] [check] [full] [full_checkpointed] [score] [lora]     default: cuda, all
+//   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [score] [lora]     default: cuda, all
 //
 // FLOP per token: train 6 N + 12 L d s, forward 2 N + 4 L d s, with N the weights that are multiplied with (a table that is
 // only looked up is left out), d the width of all query heads and s the sequence length. Peak: bf16 without sparsity, 989e12.
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <set>
@@ -317,6 +318,70 @@ void FullPhases(const at::Device& device) {
   std::fflush(stdout);
 }
 
+// Each operator of the 1.5B model's layer alone, forward and with its backward pass.
+void Operators(const at::Device& device) {
+  const int64_t tokens = 16384, length = 4096;
+  const auto bf16 = at::TensorOptions(device).dtype(at::kBFloat16);
+  const auto time = [&](const char* name, const std::function<at::Tensor()>& forward) {
+    double seconds[2];
+    {
+      at::NoGradGuard no_grad;
+      seconds[0] = MedianSeconds(device, 2, 5, [&] { forward(); });
+    }
+    const at::Tensor gradient = at::randn_like(forward());
+    seconds[1] = MedianSeconds(device, 2, 5, [&] { forward().backward(gradient); });
+    std::printf("{\"operator\": \"%s\", \"forward_ms\": %.3f, \"backward_ms\": %.3f}\n", name, seconds[0] * 1e3, (seconds[1] - seconds[0]) * 1e3);
+    std::fflush(stdout);
+  };
+  const auto weight = [&](at::IntArrayRef sizes) {
+    at::Tensor w = at::randn(sizes, bf16).mul_(0.02).requires_grad_();
+    w.mutable_grad() = at::zeros(sizes, bf16.dtype(at::kFloat));
+    return w;
+  };
+  const auto leaf = [&](int64_t width) { return at::randn({tokens, width}, bf16).requires_grad_(); };
+  const at::Tensor norm = weight({1536});
+  policy::Prologue normed{policy::Prologue::Kind::kRmsNorm, norm, 0, 1e-6};
+  policy::Prologue gated;
+  gated.kind = policy::Prologue::Kind::kGated;
+  {
+    const at::Tensor x = leaf(1536), wqkv = weight({2048, 1536}), bias = weight({2048}), wo = weight({1536, 1536}), wg = weight({17920, 1536}), wd = weight({1536, 8960});
+    const at::Tensor gate_up = leaf(17920), qkv = leaf(2048);
+    time("rms_norm", [&] { return policy::NormRows(x, norm, 0, 1e-6); });
+    time("norm + qkv", [&] { return policy::Project(x, normed, wqkv, bias, nullptr); });
+    time("output", [&] { return policy::Project(x, {}, wo, {}, nullptr); });
+    time("norm + gate_up", [&] { return policy::Project(x, normed, wg, {}, nullptr); });
+    time("gate + down", [&] { return policy::Project(gate_up, gated, wd, {}, nullptr); });
+    const policy::AttentionShape shape{12, 2, 128, 1 / std::sqrt(128.0), 0};
+    const at::Tensor angles = at::rand({tokens, 64}, bf16.dtype(at::kFloat));
+    time("rotation", [&] { return policy::NormRotate(qkv, {}, angles.cos(), angles.sin(), shape); });
+    const at::Tensor offsets = at::arange(0, tokens + 1, length, at::kInt).to(device);
+    time("flash attention", [&] { return policy::FlashAttention(qkv, offsets, length, shape); });
+    try {
+      at::NoGradGuard no_grad;
+      PrintCheck("dense attention", RelativeError(policy::DenseAttention(qkv, length, shape), policy::FlashAttention(qkv, offsets, length, shape)), 6e-3);
+      at::AutoGradMode with(true);
+      std::vector<at::Tensor> gradients;
+      const at::Tensor pull = at::randn({tokens, 1536}, bf16);
+      for (bool dense : {true, false}) {
+        at::Tensor input = qkv.detach().clone().requires_grad_();
+        (dense ? policy::DenseAttention(input, length, shape) : policy::FlashAttention(input, offsets, length, shape)).backward(pull);
+        gradients.push_back(input.grad());
+      }
+      PrintCheck("dense attention gradient", RelativeError(gradients[0], gradients[1]), 1e-2);
+      time("dense attention", [&] { return policy::DenseAttention(qkv, length, shape); });
+    } catch (const std::exception& error) {
+      std::printf("{\"failed\": \"dense attention\", \"why\": \"%.200s\"}\n", error.what());
+    }
+  }
+  const at::Tensor table = weight({151936, 1536}), hidden = leaf(1536), ids = at::randint(0, 151936, {tokens}, at::kLong).to(device);
+  time("embedding", [&] { return policy::Embed(table, ids); });
+  for (int bits : {26, 28, 29}) {
+    time(("log-probs, chunks of 2^" + std::to_string(bits)).c_str(), [&] { return policy::ChunkedLogProbs(hidden, table, ids, 1.0, int64_t{1} << bits).log_probs; });
+  }
+  const at::Tensor flat = at::zeros({1543714304}, bf16.dtype(at::kFloat));
+  std::printf("{\"operator\": \"gradient norm\", \"forward_ms\": %.3f}\n", 1e3 * MedianSeconds(device, 1, 5, [&] { at::linalg_vector_norm(flat, 2).item<float>(); }));
+}
+
 void Score(const at::Device& device) {
   const ModelConfig config = Qwen8B();
   auto decoder = RandomDecoder(config, device, false);
@@ -368,6 +433,7 @@ int main(int argc, char** argv) {
   };
   run("check", [&] { hone::CheckRows(*device); });
   run("check", [&] { hone::CheckModels(*device); });
+  run("ops", [&] { hone::Operators(*device); });
   run("full", [&] { hone::Full(*device, false); });
   run("phases", [&] { hone::FullPhases(*device); });
   run("full_checkpointed", [&] { hone::Full(*device, true); });

@@ -12,9 +12,14 @@ at::Tensor PackedSequences::Attend(int64_t layer, const at::Tensor& qkv, const A
   const bool half = qkv.scalar_type() == at::kBFloat16 || qkv.scalar_type() == at::kHalf;
   if (!qkv.is_cuda() || !half) return PackedAttention(qkv, offsets_, shape);
   if (!device_offsets_.defined()) {
-    max_length_ = offsets_.size(0) > 1 ? offsets_.diff().max().item<int64_t>() : 0;
+    const at::Tensor lengths = offsets_.diff();
+    max_length_ = lengths.numel() > 0 ? lengths.max().item<int64_t>() : 0;
+    one_length_ = lengths.numel() > 0 && lengths.min().item<int64_t>() == max_length_;
     device_offsets_ = offsets_.to(at::kInt).to(qkv.device());
   }
+  // cuDNN prepares each length anew: only lengths that pay for it, and that packs cut to one length bring back.
+  constexpr int64_t kDenseLength = 1024;
+  if (one_length_ && max_length_ >= kDenseLength && max_length_ % 128 == 0 && shape.window == 0) return DenseAttention(qkv, max_length_, shape);
   return FlashAttention(qkv, device_offsets_, max_length_, shape);
 }
 

@@ -35,6 +35,7 @@ class PackedSequences : public Attention {
   at::Tensor offsets_;
   at::Tensor device_offsets_;  // [sequences + 1] int32 where qkv lies; made on first use on a GPU
   int64_t max_length_ = 0;
+  bool one_length_ = false;
 };
 
 /// Keys and values of all layers in pages of kPageSize positions (fp32, CPU). Pages are numbers handed out by the

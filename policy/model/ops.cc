@@ -429,6 +429,7 @@ Tensor PackedAttention(const Tensor& qkv, const Tensor& offsets, const Attention
 
 LogProbs TokenLogProbs(const Tensor& hidden, const Tensor& weight, PackedWeight& packed, const Tensor& targets,
                        double temperature, int64_t chunk_elements) {
+  if (chunk_elements == 0) chunk_elements = int64_t{1} << (hidden.is_cpu() ? 24 : 28);
   if (UsesCpuKernels(hidden)) {
     const variable_list out =
         LogProbsFunction::apply(hidden, weight, packed.Get(weight), targets, temperature, chunk_elements);

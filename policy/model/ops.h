@@ -58,9 +58,9 @@ struct LogProbs {
 };
 
 /// log softmax(hidden weight^T / temperature) at the targets, without ever holding [rows, vocab] of more than
-/// `chunk_elements` numbers: the backward pass computes the chunks' logits again.
+/// `chunk_elements` numbers (0: 2^24 on a CPU, 2^28 on a GPU, whose products want more rows): the backward pass computes the chunks' logits again.
 /// hidden [rows, dim], weight [vocab, dim], targets [rows] int64. fp32 results whatever the dtype of hidden.
 LogProbs TokenLogProbs(const at::Tensor& hidden, const at::Tensor& weight, PackedWeight& packed,
-                       const at::Tensor& targets, double temperature, int64_t chunk_elements = int64_t{1} << 24);
+                       const at::Tensor& targets, double temperature, int64_t chunk_elements = 0);
 
 }  // namespace hone::policy

@@ -247,6 +247,36 @@ struct FlashFunction : public Function<FlashFunction> {
   }
 };
 
+struct DenseFunction : public Function<DenseFunction> {
+  // [sequences, heads, length, head_dim], strided views
+  static std::vector<Tensor> Split(const Tensor& qkv, int64_t length, const AttentionShape& s) {
+    const Tensor heads = qkv.view({qkv.size(0) / length, length, -1, s.head_dim}).transpose(1, 2);
+    return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads), heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
+  }
+  static Tensor forward(AutogradContext* ctx, const Tensor& qkv_in, int64_t length, const AttentionShape& shape) {
+    const Tensor qkv = qkv_in.contiguous();
+    const std::vector<Tensor> parts = Split(qkv, length, shape);
+    const auto [out, log_sums, offsets_q, offsets_k, max_q, max_k, seed, offset, debug] = at::_scaled_dot_product_cudnn_attention(
+        parts[0], parts[1], parts[2], std::nullopt, /*compute_log_sumexp=*/true, 0.0, /*is_causal=*/true, false, shape.scale);
+    ctx->save_for_backward({qkv, out, log_sums, seed, offset});
+    ctx->saved_data["length"] = length;
+    KeepShape(ctx, shape);
+    return out.transpose(1, 2).reshape({qkv.size(0), shape.heads * shape.head_dim});
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const AttentionShape shape = ShapeIn(ctx);
+    const int64_t length = ctx->saved_data["length"].toInt(), tokens = saved[0].size(0);
+    const std::vector<Tensor> parts = Split(saved[0], length, shape);
+    const Tensor dout = grads[0].contiguous().view({tokens / length, length, shape.heads, shape.head_dim}).transpose(1, 2);
+    const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
+        dout, parts[0], parts[1], parts[2], saved[1], saved[2], saved[3], saved[4], Tensor(), Tensor(), Tensor(), length, length, 0.0,
+        /*is_causal=*/true, shape.scale);
+    const auto rows = [&](const Tensor& t) { return t.transpose(1, 2).reshape({tokens, -1}); };
+    return {at::cat({rows(dq), rows(dk), rows(dv)}, 1), Tensor(), Tensor()};
+  }
+};
+
 // --- log-probabilities
 
 struct LogProbsFunction : public Function<LogProbsFunction> {
@@ -337,6 +367,8 @@ Tensor Embed(const Tensor& weight, const Tensor& ids) { return EmbedFunction::ap
 Tensor FlashAttention(const Tensor& qkv, const Tensor& offsets, int64_t max_length, const AttentionShape& shape) {
   return FlashFunction::apply(qkv, offsets, max_length, shape);
 }
+
+Tensor DenseAttention(const Tensor& qkv, int64_t length, const AttentionShape& shape) { return DenseFunction::apply(qkv, length, shape); }
 
 LogProbs ChunkedLogProbs(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double temperature, int64_t chunk_elements) {
   const variable_list out = LogProbsFunction::apply(hidden, weight, targets, temperature, chunk_elements);

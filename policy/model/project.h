@@ -58,6 +58,9 @@ at::Tensor Embed(const at::Tensor& weight, const at::Tensor& ids);
 /// offsets [sequences + 1] int32 on qkv's device, max_length of a sequence.
 at::Tensor FlashAttention(const at::Tensor& qkv, const at::Tensor& offsets, int64_t max_length, const AttentionShape& shape);
 
+/// The same for sequences of one length, without a window: cuDNN's attention, which is faster but takes dense batches only.
+at::Tensor DenseAttention(const at::Tensor& qkv, int64_t length, const AttentionShape& shape);
+
 /// As TokenLogProbs in ops.h. Logits are fp32 sums of the half-precision product, never rounded.
 LogProbs ChunkedLogProbs(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets, double temperature,
                          int64_t chunk_elements);

@@ -49,11 +49,9 @@ absl::StatusOr<StepOutcome> Learner::Step(size_t micro_batches,
   if (!std::isfinite(outcome.loss)) return Skip(outcome);
   outcome.gradient_norm = optimizer_->GradientNorm();
   if (!std::isfinite(outcome.gradient_norm)) return Skip(outcome);
-  if (options_.clip_norm > 0 && outcome.gradient_norm > options_.clip_norm) {
-    optimizer_->ScaleGradients(options_.clip_norm / outcome.gradient_norm);
-  }
+  const bool clip = options_.clip_norm > 0 && outcome.gradient_norm > options_.clip_norm;
   EnterPhase(StepPhase::kOptimizer);
-  HONE_RETURN_IF_ERROR(optimizer_->Step(outcome.learning_rate));
+  HONE_RETURN_IF_ERROR(optimizer_->Step(outcome.learning_rate, clip ? options_.clip_norm / outcome.gradient_norm : 1.0));
   ++step_;
   ++policy_version_;
   outcome.updated = true;

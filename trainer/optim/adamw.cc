@@ -4,7 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "policy/model/device.h"
 #include "policy/model/torch_status.h"
+#ifdef HONE_WITH_CUDA
+#include "policy/model/cuda/row_kernels.h"
+#endif
 
 namespace hone::trainer {
 namespace {
@@ -81,25 +85,45 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
 void AdamW::ZeroGradients() { gradients_.zero_(); }
 
 double AdamW::GradientNorm() const {
-  return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, at::kDouble).item<double>();
+  const at::ScalarType sums = gradients_.is_cpu() ? at::kDouble : at::kFloat;  // a GPU adds in a tree
+  return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, sums).item<double>();
 }
 
-void AdamW::ScaleGradients(double factor) { gradients_.mul_(factor); }
+void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale) {
+#ifdef HONE_WITH_CUDA
+  const double steps = static_cast<double>(steps_);
+  if (gradients_.is_cuda() && group.values[0].scalar_type() != at::kHalf) {
+    for (size_t i = 0; i < group.values.size(); ++i) {
+      const bool rounded = IsHalf(group.values[i]);
+      const policy::cuda::AdamWArgs args{
+          group.gradients[i].const_data_ptr<float>(), group.exp_avg[i].mutable_data_ptr<float>(), group.exp_avg_sq[i].mutable_data_ptr<float>(),
+          group.masters[i].mutable_data_ptr<float>(), rounded ? group.values[i].mutable_data_ptr() : nullptr, group.values[i].numel(),
+          static_cast<float>(gradient_scale), static_cast<float>(learning_rate), static_cast<float>(options_.beta1),
+          static_cast<float>(options_.beta2), static_cast<float>(options_.epsilon), static_cast<float>(group.weight_decay),
+          static_cast<float>(1 - std::pow(options_.beta1, steps)), static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, steps)))};
+      const int error = policy::cuda::AdamW(args, policy::CurrentStream(gradients_.device()));
+      TORCH_CHECK(error == 0, policy::cuda::ErrorText(error));
+    }
+    return;
+  }
+#endif
+  if (gradient_scale != 1) at::_foreach_mul_(group.gradients, gradient_scale);
+  for (at::Tensor& step : group.steps) step.fill_(static_cast<double>(steps_));
+  at::_fused_adamw_(group.masters, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate, options_.beta1,
+                    options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  if (masters_.defined()) at::_foreach_copy_(group.values, group.masters);
+}
 
-absl::Status AdamW::Step(double learning_rate) {
+absl::Status AdamW::Step(double learning_rate, double gradient_scale) {
   at::NoGradGuard no_grad;
   return policy::CatchTorch("adamw", [&] {
     ++steps_;
     for (Group& group : groups_) {
       if (group.values.empty()) continue;
-      for (at::Tensor& step : group.steps) step.fill_(static_cast<double>(steps_));
-      at::_fused_adamw_(group.masters, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate,
-                        options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
-                        /*maximize=*/false);
-      // The fused operator leaves version counters alone; the model's packed copies are keyed by them.
+      StepGroup(group, learning_rate, gradient_scale);
+      // The fused operators leave version counters alone; the model's packed copies are keyed by them.
       for (const at::Tensor& value : group.values) value.unsafeGetTensorImpl()->bump_version();
     }
-    RoundMasters();
     return true;
   }).status();
 }

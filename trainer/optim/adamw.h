@@ -33,11 +33,10 @@ class AdamW {
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves);
 
   void ZeroGradients();
-  /// sqrt of the sum of squares of all gradients, summed in fp64.
+  /// sqrt of the sum of squares of all gradients, summed in fp64 on the CPU.
   double GradientNorm() const;
-  void ScaleGradients(double factor);
-  /// kInternal carries torch's message.
-  absl::Status Step(double learning_rate);
+  /// With the gradients times `gradient_scale` (clipping); they may be scaled in place. kInternal carries torch's message.
+  absl::Status Step(double learning_rate, double gradient_scale = 1);
 
   int64_t steps() const { return steps_; }
   const at::Tensor& gradients() const { return gradients_; }
@@ -54,6 +53,7 @@ class AdamW {
     double weight_decay;
     std::vector<at::Tensor> values, masters, gradients, exp_avg, exp_avg_sq, steps;  // masters: values where those are fp32
   };
+  void StepGroup(Group& group, double learning_rate, double gradient_scale);
   void RoundMasters();
 
   explicit AdamW(const AdamWOptions& options) : options_(options) {}

@@ -10,7 +10,7 @@ using Bf16 = __nv_bfloat16;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kPartialBlocks = 264;  // two per processor of an H200
+constexpr int kPartialBlocks = 792;  // six per processor of an H200
 
 __device__ __forceinline__ float Round(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
 
@@ -83,40 +83,45 @@ __global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, f
 }
 
 // dx = inverse * (g - x_hat * mean(g * x_hat)), g = dy * (weight + offset); dweight = sum over rows of dy * x_hat.
-__global__ void RmsNormBackwardKernel(const Bf16* x, const Bf16* weight, const float* inverse, const Bf16* dy, float offset,
-                                      int64_t rows, int64_t dim, Bf16* dx, float* partial) {
-  constexpr int kMaxSteps = 8;  // of kThreads * 8 numbers
-  Eight sums[kMaxSteps] = {};
+// A block holds a row in registers, kSteps * 8 numbers a thread.
+template <int kSteps>
+__global__ void __launch_bounds__(kThreads) RmsNormBackwardKernel(const Bf16* x, const Bf16* weight, const float* inverse, const Bf16* dy,
+                                                                  float offset, int64_t rows, int64_t dim, Bf16* dx, float* partial) {
+  Eight sums[kSteps] = {};
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const Bf16 *xr = x + r * dim, *gr = dy + r * dim;
     const float scale = inverse[r];
+    Eight hat[kSteps], g[kSteps];
     float dot = 0;
-    for (int64_t i = threadIdx.x * 8; i < dim; i += kThreads * 8) {
-      const Eight v = Load8(xr + i), g = Load8(gr + i), w = Load8(weight + i);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) dot += g.v[k] * (w.v[k] + offset) * v.v[k];
-    }
-    dot = BlockSum(dot) * scale / static_cast<float>(dim);
-#pragma unroll
-    for (int s = 0; s < kMaxSteps; ++s) {
+    for (int s = 0; s < kSteps; ++s) {
       const int64_t i = (s * kThreads + threadIdx.x) * 8;
-      if (i >= dim) break;
-      const Eight v = Load8(xr + i), g = Load8(gr + i), w = Load8(weight + i);
-      Eight out;
+      if (i >= dim) continue;
+      hat[s] = Load8(x + r * dim + i);
+      g[s] = Load8(dy + r * dim + i);
+      const Eight w = Load8(weight + i);
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
-        const float hat = v.v[k] * scale;
-        out.v[k] = scale * (g.v[k] * (w.v[k] + offset) - hat * dot);
-        sums[s].v[k] += g.v[k] * hat;
+        hat[s].v[k] *= scale;
+        sums[s].v[k] += g[s].v[k] * hat[s].v[k];
+        g[s].v[k] *= w.v[k] + offset;
+        dot += g[s].v[k] * hat[s].v[k];
       }
-      Store8(dx + r * dim + i, out);
+    }
+    dot = BlockSum(dot) / static_cast<float>(dim);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int64_t i = (s * kThreads + threadIdx.x) * 8;
+      if (i >= dim) continue;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) g[s].v[k] = scale * (g[s].v[k] - hat[s].v[k] * dot);
+      Store8(dx + r * dim + i, g[s]);
     }
   }
   if (partial == nullptr) return;
 #pragma unroll
-  for (int s = 0; s < kMaxSteps; ++s) {
+  for (int s = 0; s < kSteps; ++s) {
     const int64_t i = (s * kThreads + threadIdx.x) * 8;
-    if (i >= dim) break;
+    if (i >= dim) continue;
     for (int k = 0; k < 8; ++k) partial[blockIdx.x * dim + i + k] = sums[s].v[k];
   }
 }
@@ -369,16 +374,50 @@ __global__ void LogProbKernel(const float* logits, const int64_t* targets, float
   entropy[blockIdx.x] = logf(own.sum) - own.weighted / own.sum;
 }
 
+// Four numbers a thread where rows are aligned for it.
+template <int kWide>
 __global__ void LogProbBackwardKernel(const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
                                       const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t vocab,
                                       Bf16* dlogits) {
-  const int64_t blocks = (vocab + kThreads - 1) / kThreads, row = blockIdx.x / blocks;
-  const int64_t i = blockIdx.x % blocks * kThreads + threadIdx.x;
+  constexpr int64_t kPerBlock = kThreads * kWide;
+  const int64_t blocks = (vocab + kPerBlock - 1) / kPerBlock, row = blockIdx.x / blocks;
+  const int64_t i = blockIdx.x % blocks * kPerBlock + threadIdx.x * kWide;
   if (i >= vocab) return;
-  const float log_p = logits[row * vocab + i] * inverse_temperature - log_sums[row], p = __expf(log_p);
-  const float hit = i == targets[row] ? 1 : 0;
-  const float d = dlog_probs[row] * (hit - p) - dentropy[row] * p * (log_p + entropy[row]);
-  dlogits[row * vocab + i] = __float2bfloat16_rn(d * inverse_temperature);
+  const float log_sum = log_sums[row], h = entropy[row], dl = dlog_probs[row], de = dentropy[row];
+  const int64_t hit = targets[row] - i;
+  float z[kWide], d[kWide];
+  if constexpr (kWide == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(logits + row * vocab + i);
+    z[0] = four.x, z[1] = four.y, z[2] = four.z, z[3] = four.w;
+  } else {
+    z[0] = logits[row * vocab + i];
+  }
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) {
+    const float log_p = z[k] * inverse_temperature - log_sum, p = __expf(log_p);
+    d[k] = (dl * ((hit == k ? 1.0f : 0.0f) - p) - de * p * (log_p + h)) * inverse_temperature;
+  }
+  Bf16* out = dlogits + row * vocab + i;
+  if constexpr (kWide == 4) {
+    const __nv_bfloat162 low = __floats2bfloat162_rn(d[0], d[1]), high = __floats2bfloat162_rn(d[2], d[3]);
+    *reinterpret_cast<uint2*>(out) = make_uint2(*reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high));
+  } else {
+    *out = __float2bfloat16_rn(d[0]);
+  }
+}
+
+// --- AdamW
+
+__global__ void AdamWKernel(AdamWArgs a) {
+  const int64_t i = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (i >= a.count) return;
+  const float g = a.gradient[i] * a.gradient_scale;
+  const float m = a.beta1 * a.exp_avg[i] + (1 - a.beta1) * g, v = a.beta2 * a.exp_avg_sq[i] + (1 - a.beta2) * g * g;
+  const float w = a.master[i] * (1 - a.rate * a.weight_decay) - a.rate / a.correction1 * m / (sqrtf(v) / a.correction2_root + a.epsilon);
+  a.exp_avg[i] = m;
+  a.exp_avg_sq[i] = v;
+  a.master[i] = w;
+  if (a.weight != nullptr) static_cast<Bf16*>(a.weight)[i] = __float2bfloat16_rn(w);
 }
 
 const Bf16* In(const void* p) { return static_cast<const Bf16*>(p); }
@@ -402,9 +441,15 @@ int64_t RmsNormPartials(int64_t rows) { return PartialBlocks(rows); }
 int RmsNormBackward(const void* x, const void* weight, const float* inverse, const void* dy, float offset, int64_t rows,
                     int64_t dim, void* dx, float* dweight_partial, void* stream) {
   if (rows == 0) return cudaSuccess;
-  RmsNormBackwardKernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In(x), In(weight), inverse, In(dy), offset, rows,
-                                                                          dim, Out(dx), dweight_partial);
-  return cudaGetLastError();
+  const auto run = [&](auto* kernel) {
+    kernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In(x), In(weight), inverse, In(dy), offset, rows, dim, Out(dx), dweight_partial);
+    return static_cast<int>(cudaGetLastError());
+  };
+  constexpr int64_t kStep = kThreads * 8;
+  if (dim <= kStep) return run(RmsNormBackwardKernel<1>);
+  if (dim <= 2 * kStep) return run(RmsNormBackwardKernel<2>);
+  if (dim <= 4 * kStep) return run(RmsNormBackwardKernel<4>);
+  return run(RmsNormBackwardKernel<8>);
 }
 
 int NormRotate(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
@@ -415,7 +460,7 @@ int NormRotate(const void* qkv, const void* query_norm, const void* key_norm, co
   return cudaGetLastError();
 }
 
-int64_t NormRotatePartials(int64_t tokens) { return PartialBlocks(tokens) * 4; }
+int64_t NormRotatePartials(int64_t tokens) { return PartialBlocks(tokens) * 2; }
 
 int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
                        const void* dy, const RotateShape& s, void* dqkv, float* dnorm_partial, void* stream) {
@@ -451,8 +496,17 @@ int LogProbRowsBackward(const float* logits, const int64_t* targets, const float
                         const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t rows,
                         int64_t vocab, void* dlogits, void* stream) {
   if (rows == 0) return cudaSuccess;
-  LogProbBackwardKernel<<<static_cast<unsigned>(rows) * Blocks(vocab, kThreads), kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy,
-                                                           inverse_temperature, vocab, Out(dlogits));
+  const bool wide = vocab % 4 == 0;
+  const unsigned blocks = static_cast<unsigned>(rows) * Blocks(vocab, wide ? kThreads * 4 : kThreads);
+  auto* kernel = wide ? LogProbBackwardKernel<4> : LogProbBackwardKernel<1>;
+  kernel<<<blocks, kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy, inverse_temperature, vocab,
+                                              Out(dlogits));
+  return cudaGetLastError();
+}
+
+int AdamW(const AdamWArgs& args, void* stream) {
+  if (args.count == 0) return cudaSuccess;
+  AdamWKernel<<<Blocks(args.count, kThreads), kThreads, 0, On(stream)>>>(args);
   return cudaGetLastError();
 }
 

@@ -49,6 +49,18 @@ int LogProbRowsBackward(const float* logits, const int64_t* targets, const float
                         const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t rows,
                         int64_t vocab, void* dlogits, void* stream);
 
+/// One AdamW step on `count` numbers, in one pass: moments, fp32 master, and its rounded copy.
+struct AdamWArgs {
+  const float* gradient;
+  float *exp_avg, *exp_avg_sq, *master;
+  void* weight;  // bf16; null: the master is the weight
+  int64_t count;
+  float gradient_scale;  // of clipping
+  float rate, beta1, beta2, epsilon, weight_decay;
+  float correction1, correction2_root;  // 1 - beta1^t, sqrt(1 - beta2^t)
+};
+int AdamW(const AdamWArgs& args, void* stream);
+
 /// The driver's words for a result.
 const char* ErrorText(int error);
 
