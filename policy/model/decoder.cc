@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const ModelConfig& conf
   }
   std::unique_ptr<Decoder> decoder(new Decoder(config, options));
   HONE_ASSIGN_OR_RETURN(decoder->parameters_,
-                        Parameters::Create(config, at::TensorOptions(options.device).dtype(options.dtype)));
+                        Parameters::Create(config, at::TensorOptions(options.device).dtype(options.dtype), options.separate_layers));
   decoder->BindLayers();
   decoder->inverse_frequencies_ = InverseFrequencies(config.rope, config.head_dim);
   decoder->local_inverse_frequencies_ = InverseFrequencies(config.local_rope, config.head_dim);
@@ -171,37 +171,62 @@ struct Decoder::Recomputed : public torch::autograd::Function<Decoder::Recompute
   }
 };
 
+// The identity, whose backward pass tells the hooks that it has come to a layer, or is through with it.
+struct Border : public torch::autograd::Function<Border> {
+  struct Call : torch::CustomClassHolder {
+    LayerHooks* hooks;
+    int64_t layer;
+    bool at_end;  // of the layer, where its backward pass starts
+  };
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& x, LayerHooks* hooks, int64_t layer, bool at_end) {
+    auto call = c10::make_intrusive<Call>();
+    call->hooks = hooks, call->layer = layer, call->at_end = at_end;
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    return x.view(x.sizes());
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const auto call = c10::static_intrusive_pointer_cast<Call>(ctx->saved_data["call"].toCapsule());
+    call->at_end ? call->hooks->BeforeLayer(call->layer, true) : call->hooks->AfterLayer(call->layer, true);
+    return {grads[0], Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor Decoder::Layers(Tensor x, const Tensor& positions, Attention& attention, const std::shared_ptr<Attention>& kept, const Watcher* see) {
+  const Angles all = AnglesFor(positions, inverse_frequencies_);
+  Angles local;
+  if (!config_.layer_is_local.empty()) local = AnglesFor(positions, local_inverse_frequencies_);
+  const bool borders = hooks_ != nullptr && at::GradMode::is_enabled();
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const Angles& angles = layers_[i].local ? local : all;
+    if (hooks_ != nullptr) hooks_->BeforeLayer(i, false);
+    if (borders) x = Border::apply(x, hooks_, i, false);
+    if (kept == nullptr) {
+      x = Block(i, x, angles, attention);
+    } else {
+      auto call = c10::make_intrusive<Recomputed::Call>();
+      call->decoder = this, call->index = i, call->angles = angles, call->attention = kept;
+      x = Recomputed::apply(x, call);
+    }
+    if (borders) x = Border::apply(x, hooks_, i, true);
+    if (hooks_ != nullptr) hooks_->AfterLayer(i, false);
+    if (see != nullptr) (*see)(absl::StrCat("model.layers.", i), x);
+  }
+  return x;
+}
+
 Tensor Decoder::HiddenOrThrow(const Tensor& ids, const Tensor& positions, Attention& attention, const Watcher* see) {
+  const bool learning = at::GradMode::is_enabled();
+  if (hooks_ != nullptr) hooks_->BeforePass(learning);
   Tensor x = UsesCpuKernels(embedding_) || options_.fp32_activations ? at::embedding(embedding_, ids) : Embed(embedding_, ids);
   if (options_.fp32_activations) x = x.to(at::kFloat);
   // The scale is rounded to the weights' dtype first, as HF does.
   if (config_.embedding_scale != 1) x = x * at::scalar_tensor(config_.embedding_scale, x.options().requires_grad(false));
   if (see != nullptr) (*see)("model.embed_tokens", x);
-  const Angles all = AnglesFor(positions, inverse_frequencies_);
-  Angles local;
-  if (!config_.layer_is_local.empty()) local = AnglesFor(positions, local_inverse_frequencies_);
-  std::shared_ptr<Attention> kept;
-  if (at::GradMode::is_enabled()) {
-    if (options_.checkpoint_activations) kept = attention.Keep();
-    // Adapters and layers that are computed again add to gradients themselves: a graph is needed even where the embedding
-    // is frozen.
-    if (!x.requires_grad() && (lora_ != nullptr || kept != nullptr)) x = x.detach().requires_grad_();
-  }
-  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-    const Angles& angles = layers_[i].local ? local : all;
-    if (kept == nullptr) {
-      x = Block(i, x, angles, attention);
-      if (see != nullptr) (*see)(absl::StrCat("model.layers.", i), x);
-      continue;
-    }
-    auto call = c10::make_intrusive<Recomputed::Call>();
-    call->decoder = this;
-    call->index = i;
-    call->angles = angles;
-    call->attention = kept;
-    x = Recomputed::apply(x, call);
-  }
-  x = Norm(x, final_norm_);
+  const std::shared_ptr<Attention> kept = learning && options_.checkpoint_activations ? attention.Keep() : nullptr;
+  // Adapters, hooks and layers that are computed again act in the backward pass: a graph is needed even where the embedding
+  // is frozen.
+  if (learning && !x.requires_grad() && (lora_ != nullptr || hooks_ != nullptr || kept != nullptr)) x = x.detach().requires_grad_();
+  x = Norm(Layers(x, positions, attention, kept, see), final_norm_);
   if (see != nullptr) (*see)("model.norm", x);
   return x;
 }

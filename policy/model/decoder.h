@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "policy/model/attention.h"
 #include "policy/model/config.h"
+#include "policy/model/layer_hooks.h"
 #include "policy/model/lora.h"
 #include "policy/model/ops.h"
 #include "policy/model/parameters.h"
@@ -26,6 +27,7 @@ struct DecoderOptions {
   at::ScalarType dtype = at::kFloat;
   bool fp32_activations = false;  // bf16 on the CPU, for inference: weights stay bf16 in memory, all arithmetic is fp32
   bool checkpoint_activations = false;  // keep each layer's input only and compute the layer again in the backward pass
+  bool separate_layers = false;         // each layer's weights in a storage of their own, so that they can be spread over ranks
 };
 
 /// Not thread-safe: one forward at a time. The weights are shared, in memory, with whoever holds the decoder.
@@ -42,6 +44,8 @@ class Decoder {
   /// from it. Borrowed until the next call. With gradients on, only leaves that require them learn: freeze the rest.
   void UseLora(const Lora* lora);
   const Lora* lora() const { return lora_; }
+  /// Tells `hooks` when weights are needed; null: nobody. Borrowed until the next call.
+  void UseHooks(LayerHooks* hooks) { hooks_ = hooks; }
   /// What the optimiser trains: weights that require a gradient, of the model and of the adapter in use.
   std::vector<Leaf> TrainedLeaves() const;
 
@@ -87,6 +91,8 @@ class Decoder {
   using Watcher = std::function<void(const std::string& part, const at::Tensor& output)>;
   at::Tensor HiddenOrThrow(const at::Tensor& ids, const at::Tensor& positions, Attention& attention, const Watcher* see = nullptr);
   struct Recomputed;  // the autograd function of a layer that is computed again
+  at::Tensor Layers(at::Tensor x, const at::Tensor& positions, Attention& attention, const std::shared_ptr<Attention>& kept,
+                    const Watcher* see);
   at::Tensor Block(int64_t index, const at::Tensor& x, const Angles& angles, Attention& attention);
   at::Tensor Apply(Matrix& matrix, const at::Tensor& x, const Prologue& prologue);
   at::Tensor Turn(const at::Tensor& qkv, const Layer& layer, const Angles& angles) const;
@@ -98,6 +104,7 @@ class Decoder {
   ModelConfig config_;
   DecoderOptions options_;
   const Lora* lora_ = nullptr;
+  LayerHooks* hooks_ = nullptr;
   std::unique_ptr<Parameters> parameters_;
   at::Tensor embedding_, head_, final_norm_;
   PackedWeight packed_head_;

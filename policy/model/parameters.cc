@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -14,6 +15,7 @@
 namespace hone::policy {
 namespace {
 
+constexpr char kLayers[] = "model.layers.";
 constexpr int64_t kAlignment = 32;  // numbers; leaves start on cache lines in every dtype
 
 struct Part {
@@ -82,25 +84,41 @@ int64_t Padded(int64_t elements) { return (elements + kAlignment - 1) / kAlignme
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Parameters>> Parameters::Create(const ModelConfig& config,
-                                                               const at::TensorOptions& options) {
+                                                               const at::TensorOptions& options, bool separate_layers) {
   HONE_RETURN_IF_ERROR(Validate(config));
   std::unique_ptr<Parameters> parameters(new Parameters(config));
   const std::vector<LeafPlan> plan = Plan(config);
-  int64_t total = 0;
-  for (const LeafPlan& leaf : plan) total += Padded(Elements(leaf.shape));
+  // One unit, or one for each layer and a last one for the rest.
+  const size_t units = separate_layers ? static_cast<size_t>(config.num_hidden_layers) + 1 : 1;
+  const auto unit_of = [&](const std::string& name) {
+    int64_t layer = 0;
+    const bool in_layer = separate_layers && absl::StartsWith(name, kLayers) &&
+                          absl::SimpleAtoi(name.substr(sizeof(kLayers) - 1, name.find('.', sizeof(kLayers) - 1) - (sizeof(kLayers) - 1)), &layer);
+    return in_layer ? static_cast<size_t>(layer) : units - 1;
+  };
+  std::vector<int64_t> sizes(units, 0), offsets(units, 0);
+  for (const LeafPlan& leaf : plan) sizes[unit_of(leaf.name)] += Padded(Elements(leaf.shape));
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   try {
-    parameters->flat_ = at::zeros({total}, options);
-    int64_t offset = 0;
+    std::vector<at::Tensor> flats;
+    for (int64_t size : sizes) flats.push_back(at::zeros({size}, options));
+    if (separate_layers) {
+      for (const at::Tensor& flat : flats) parameters->units_.push_back({{}, flat});
+    } else {
+      parameters->flat_ = flats[0];
+    }
     for (const LeafPlan& leaf : plan) {
+      const size_t unit = unit_of(leaf.name);
       const int64_t elements = Elements(leaf.shape);
-      const at::Tensor view = parameters->flat_.narrow(0, offset, elements).view(leaf.shape);
+      const at::Tensor view = flats[unit].narrow(0, offsets[unit], elements).view(leaf.shape);
       parameters->leaves_.push_back({leaf.name, view.detach().requires_grad_(true), leaf.shape.size() > 1});
+      if (separate_layers) parameters->units_[unit].leaves.push_back(parameters->leaves_.back());
       int64_t row = 0;
       for (const Part& part : leaf.parts) {
         parameters->named_.push_back({part.name, view.narrow(0, row, part.rows)});
         row += part.rows;
       }
-      offset += Padded(elements);
+      offsets[unit] += Padded(elements);
       parameters->count_ += elements;
     }
   } catch (const c10::Error& error) {

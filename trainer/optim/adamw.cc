@@ -13,11 +13,9 @@
 namespace hone::trainer {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // numbers; a gradient starts on a cache line
-
 bool IsHalf(const at::Tensor& t) { return t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf; }
 
-int64_t Padded(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t Padded(int64_t elements) { return (elements + AdamW::kAlignment - 1) / AdamW::kAlignment * AdamW::kAlignment; }
 
 absl::Status Check(const AdamWOptions& o) {
   const auto bad = [](const char* name, double value, const char* range) {
@@ -84,9 +82,9 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
 
 void AdamW::ZeroGradients() { gradients_.zero_(); }
 
-double AdamW::GradientNorm() const {
+absl::StatusOr<double> AdamW::GradientNorm() {
   const at::ScalarType sums = gradients_.is_cpu() ? at::kDouble : at::kFloat;  // a GPU adds in a tree
-  return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, sums).item<double>();
+  return policy::CatchTorch("gradient norm", [&] { return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, sums).item<double>(); });
 }
 
 void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale) {

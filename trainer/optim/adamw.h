@@ -15,6 +15,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "policy/model/parameters.h"
+#include "trainer/optim/optimizer.h"
 
 namespace hone::trainer {
 
@@ -26,26 +27,24 @@ struct AdamWOptions {
 };
 
 /// Owns the gradients too: one flat buffer that the leaves' .grad are views of. Not thread-safe.
-class AdamW {
+class AdamW : public Optimizer {
  public:
+  static constexpr int64_t kAlignment = 16;  // numbers; each leaf's part of a row starts on a multiple of it
+
   /// `leaves` are shared with the model; those that require no gradient are left alone. kInvalidArgument: an option out of
   /// range, no leaf that requires a gradient, or one that is neither fp32 nor of half precision.
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves);
 
-  void ZeroGradients();
-  /// sqrt of the sum of squares of all gradients, summed in fp64 on the CPU.
-  double GradientNorm() const;
-  /// With the gradients times `gradient_scale` (clipping); they may be scaled in place. kInternal carries torch's message.
-  absl::Status Step(double learning_rate, double gradient_scale = 1);
+  void ZeroGradients() override;
+  /// Summed in fp64 on the CPU.
+  absl::StatusOr<double> GradientNorm() override;
+  absl::Status Step(double learning_rate, double gradient_scale = 1) override;
+  int64_t steps() const override { return steps_; }
+  const at::Tensor& gradients() const override { return gradients_; }
 
-  int64_t steps() const { return steps_; }
-  const at::Tensor& gradients() const { return gradients_; }
-
-  /// "exp_avg", "exp_avg_sq" and, with half-precision weights, "master": [flat size] fp32; what a checkpoint keeps besides
-  /// steps().
-  std::vector<std::pair<std::string, at::Tensor>> State() const;
-  /// kInvalidArgument: a missing tensor or another shape.
-  absl::Status Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps);
+  /// "exp_avg", "exp_avg_sq" and, with half-precision weights, "master": [flat size] fp32.
+  std::vector<std::pair<std::string, at::Tensor>> State() const override;
+  absl::Status Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps) override;
 
  private:
   /// Leaves that share a weight decay.

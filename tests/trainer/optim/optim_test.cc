@@ -78,7 +78,7 @@ TEST_CASE("The gradient norm spans all leaves", "[trainer][optim]") {
   const auto adamw = AdamW::Create({}, leaves).value();
   leaves[0].value.mutable_grad().fill_(2);
   leaves[1].value.mutable_grad().fill_(2);
-  CHECK(adamw->GradientNorm() == 4);
+  CHECK(adamw->GradientNorm().value() == 4);
 }
 
 TEST_CASE("The schedule warms up linearly and ends at its floor", "[trainer][optim]") {
