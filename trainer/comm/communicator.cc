@@ -74,7 +74,11 @@ class Ranks : public Communicator {
   void Leave() {
     if (monitor_ == nullptr) return;
     monitor_.reset();
-    if (aborted_) return;
+    if (aborted_) {
+      // The others are to learn from the store why it ended, not from the store's end.
+      if (rank() == 0) absl::SleepFor(std::min(options_.heartbeat * 3, absl::Seconds(6)));
+      return;
+    }
     try {
       store_->add("hone/left", 1);
       const absl::Time deadline = absl::Now() + absl::Seconds(20);
@@ -175,7 +179,7 @@ class StoreRanks : public Ranks {
       if (number >= 2) store_->deleteKey(key(number - 2, rank()));
       return all;
     });
-    HONE_RETURN_IF_ERROR(Explained(result.status()));
+    if (!result.ok()) return Explained(absl::UnavailableError(StoreIsGone(std::string(result.status().message()))));
     HONE_RETURN_IF_ERROR(Explained(result->status()));
     return **result;
   }

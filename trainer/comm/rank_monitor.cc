@@ -10,6 +10,7 @@ namespace hone::trainer {
 namespace {
 
 std::string Alive(int rank) { return absl::StrCat("hone/alive/", rank); }
+constexpr char kDead[] = "hone/dead";
 std::string Gone(int rank) { return absl::StrCat("hone/gone/", rank); }
 
 }  // namespace
@@ -41,6 +42,16 @@ std::string RankMonitor::DeadRank() {
   return "";
 }
 
+std::string RankMonitor::Told() {
+  if (!store_->check({kDead})) return "";
+  const std::vector<uint8_t> message = store_->get(kDead);
+  return std::string(message.begin(), message.end());
+}
+
+std::string StoreIsGone(const std::string& error) {
+  return absl::StrCat("the ranks' store cannot be reached, so rank 0 or its host is gone: ", error.substr(0, std::min<size_t>(error.find('\n'), 160)));
+}
+
 void RankMonitor::Run() {
   std::string dead;
   std::unique_lock lock(mutex_);
@@ -48,9 +59,10 @@ void RankMonitor::Run() {
     lock.unlock();
     try {
       store_->add(Alive(rank_), 1);
-      dead = DeadRank();
+      dead = Told();
+      if (dead.empty() && !(dead = DeadRank()).empty()) store_->set(kDead, std::vector<uint8_t>(dead.begin(), dead.end()));
     } catch (const std::exception& error) {
-      dead = absl::StrCat("the ranks' store cannot be reached, so rank 0 or its host is gone: ", std::string(error.what()).substr(0, 200));
+      dead = StoreIsGone(error.what());
     }
     lock.lock();
     if (!stop_ && dead.empty()) wake_.wait_for(lock, absl::ToChronoMilliseconds(heartbeat_));

@@ -19,6 +19,9 @@ class Store;
 
 namespace hone::trainer {
 
+/// The message for a store that does not answer, with the first line of its own words.
+std::string StoreIsGone(const std::string& error);
+
 class RankMonitor {
  public:
   /// `store` is the monitor's own connection (Store::clone). `on_dead` is called once, from the monitor's thread.
@@ -30,6 +33,7 @@ class RankMonitor {
  private:
   void Run();
   std::string DeadRank();  // empty: all live
+  std::string Told();      // what another rank has found out; empty: nothing
 
   std::shared_ptr<c10d::Store> store_;
   const int rank_, size_;

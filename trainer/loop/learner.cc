@@ -16,7 +16,13 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const LearnerOptions& o
     return absl::InvalidArgumentError(absl::StrCat("learner: micro_batch_tokens = ", options.micro_batch_tokens, ", allowed >= 1"));
   }
   std::unique_ptr<Learner> learner(new Learner(options, decoder));
-  HONE_ASSIGN_OR_RETURN(learner->optimizer_, AdamW::Create(options.adamw, decoder.TrainedLeaves()));
+  if (options.ranks == nullptr) {
+    HONE_ASSIGN_OR_RETURN(learner->optimizer_, AdamW::Create(options.adamw, decoder.TrainedLeaves()));
+  } else {
+    HONE_ASSIGN_OR_RETURN(std::unique_ptr<ShardedAdamW> sharded, ShardedAdamW::Create(options.adamw, decoder, *options.ranks));
+    learner->sharded_ = sharded.get();
+    learner->optimizer_ = std::move(sharded);
+  }
   return learner;
 }
 
@@ -27,27 +33,40 @@ absl::StatusOr<StepOutcome> Learner::Skip(StepOutcome outcome) {
   return outcome;
 }
 
+absl::Status Learner::Backward(const at::Tensor& loss, at::Tensor& total) {
+  EnterPhase(StepPhase::kBackward);
+  return policy::CatchTorch("backward", [&] {
+    const at::Tensor value = loss.detach().to(at::kDouble);
+    total = total.defined() ? total + value : value;
+    loss.backward();
+    return true;
+  }).status();
+}
+
 absl::StatusOr<StepOutcome> Learner::Step(size_t micro_batches,
                                           const std::function<absl::StatusOr<at::Tensor>(size_t)>& micro_loss) {
   StepOutcome outcome;
   outcome.learning_rate = LearningRate(options_.schedule, step_);
-  if (micro_batches == 0) return Skip(outcome);
+  HONE_ASSIGN_OR_RETURN(const size_t most, MostOfRanks(options_.ranks, micro_batches));
+  if (most == 0) return Skip(outcome);
   optimizer_->ZeroGradients();
   at::Tensor total;  // stays on the device: a look at it would wait for the forward pass
-  for (size_t i = 0; i < micro_batches; ++i) {
+  for (size_t i = 0; i < most; ++i) {
     EnterPhase(StepPhase::kForward);
-    HONE_ASSIGN_OR_RETURN(const at::Tensor loss, micro_loss(i));
-    EnterPhase(StepPhase::kBackward);
-    HONE_RETURN_IF_ERROR(policy::CatchTorch("backward", [&] {
-      const at::Tensor value = loss.detach().to(at::kDouble);
-      total = total.defined() ? total + value : value;
-      loss.backward();
-      return true;
-    }).status());
+    if (i < micro_batches) {
+      HONE_ASSIGN_OR_RETURN(const at::Tensor loss, micro_loss(i));
+      HONE_RETURN_IF_ERROR(Backward(loss, total));
+    } else {
+      HONE_ASSIGN_OR_RETURN(const at::Tensor nothing, IdlePass(decoder_));
+      HONE_RETURN_IF_ERROR(Backward((nothing * 0).sum(), total));
+    }
   }
   HONE_ASSIGN_OR_RETURN(outcome.loss, policy::CatchTorch("backward", [&] { return total.item<double>(); }));
+  HONE_ASSIGN_OR_RETURN(outcome.gradient_norm, optimizer_->GradientNorm());
+  std::vector<double> losses{outcome.loss};
+  HONE_RETURN_IF_ERROR(SumOverRanks(options_.ranks, losses));
+  outcome.loss = losses[0];
   if (!std::isfinite(outcome.loss)) return Skip(outcome);
-  outcome.gradient_norm = optimizer_->GradientNorm();
   if (!std::isfinite(outcome.gradient_norm)) return Skip(outcome);
   const bool clip = options_.clip_norm > 0 && outcome.gradient_norm > options_.clip_norm;
   EnterPhase(StepPhase::kOptimizer);
@@ -56,6 +75,24 @@ absl::StatusOr<StepOutcome> Learner::Step(size_t micro_batches,
   ++policy_version_;
   outcome.updated = true;
   return outcome;
+}
+
+absl::Status SumOverRanks(Communicator* ranks, std::vector<double>& values) {
+  return ranks == nullptr ? absl::OkStatus() : ranks->Sum(values);
+}
+
+absl::StatusOr<size_t> MostOfRanks(Communicator* ranks, size_t count) {
+  std::vector<double> most{static_cast<double>(count)};
+  if (ranks != nullptr) HONE_RETURN_IF_ERROR(ranks->Max(most));
+  return static_cast<size_t>(most[0]);
+}
+
+absl::StatusOr<at::Tensor> IdlePass(policy::Decoder& decoder) {
+  policy::PackedSequences attention(at::tensor(std::vector<int64_t>{0, 1}, at::kLong));
+  const at::Tensor zero = at::zeros({1}, at::kLong);
+  HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(zero, zero, attention));
+  HONE_ASSIGN_OR_RETURN(const policy::LogProbs row, decoder.TargetLogProbs(hidden, zero, 1.0));
+  return row.log_probs;
 }
 
 std::map<std::string, int64_t> Learner::Counters() const {

@@ -10,7 +10,9 @@
 
 #include "absl/status/statusor.h"
 #include "policy/model/decoder.h"
+#include "trainer/comm/communicator.h"
 #include "trainer/optim/adamw.h"
+#include "trainer/optim/sharded_adamw.h"
 #include "trainer/optim/schedule.h"
 
 namespace hone::trainer {
@@ -27,6 +29,9 @@ struct LearnerOptions {
   double clip_norm = 1.0;             // of the global gradient; 0: no clipping
   int64_t micro_batch_tokens = 8192;  // token budget of one forward and backward pass
   std::function<void(StepPhase)> on_phase;  // may be empty
+  /// The ranks that learn together, each from its own sequences; null: alone. Weights are then spread over them, and losses,
+  /// norms and counts are those of all ranks' batches. Borrowed.
+  Communicator* ranks = nullptr;
 };
 
 struct StepOutcome {
@@ -43,12 +48,16 @@ class Learner {
 
   /// Calls `micro_loss(i)` for i in [0, micro_batches): it runs the forward pass and returns the scalar loss, whose
   /// gradients are accumulated. Then clips and steps. Losses must already be shares of the whole batch.
+  /// With ranks, all of them call Step; those with fewer micro-batches run empty ones, because a layer's weights come from
+  /// everybody.
   /// A loss or gradient norm that is not finite changes no weight and counts as a skipped step; so does
   /// micro_batches = 0. An error leaves the weights untouched.
   absl::StatusOr<StepOutcome> Step(size_t micro_batches, const std::function<absl::StatusOr<at::Tensor>(size_t)>& micro_loss);
 
   policy::Decoder& decoder() { return decoder_; }
-  AdamW& optimizer() { return *optimizer_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  /// The optimiser when weights are spread over ranks; else null.
+  ShardedAdamW* sharded() { return sharded_; }
   const LearnerOptions& options() const { return options_; }
   void EnterPhase(StepPhase phase) const {
     if (options_.on_phase) options_.on_phase(phase);
@@ -67,13 +76,23 @@ class Learner {
  private:
   Learner(const LearnerOptions& options, policy::Decoder& decoder) : options_(options), decoder_(decoder) {}
   absl::StatusOr<StepOutcome> Skip(StepOutcome outcome);
+  absl::Status Backward(const at::Tensor& loss, at::Tensor& total);
 
   LearnerOptions options_;
   policy::Decoder& decoder_;
-  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
+  ShardedAdamW* sharded_ = nullptr;
   int64_t step_ = 0;
   int64_t skipped_steps_ = 0;
   int64_t policy_version_ = 0;
 };
+
+/// values summed over the ranks; as they are when alone (ranks null).
+absl::Status SumOverRanks(Communicator* ranks, std::vector<double>& values);
+/// The largest count of all ranks.
+absl::StatusOr<size_t> MostOfRanks(Communicator* ranks, size_t count);
+
+/// A forward pass over next to nothing, for ranks whose batches are used up: log-probs [1] of no consequence.
+absl::StatusOr<at::Tensor> IdlePass(policy::Decoder& decoder);
 
 }  // namespace hone::trainer

@@ -88,7 +88,7 @@ absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences
   if (scored) {
     learner_->EnterPhase(StepPhase::kScore);
     HONE_ASSIGN_OR_RETURN(train, ScoreSequences(learner_->decoder(), sequences, options_.temperature,
-                                                learner_->options().micro_batch_tokens));
+                                                learner_->options().micro_batch_tokens, learner_->options().ranks));
   } else {
     for (const TrainSequence& s : sequences) train.push_back(s.rollout_log_probs);
   }
@@ -185,7 +185,10 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
     offsets.push_back(static_cast<int64_t>(counted.size()));
     lengths.push_back(s.length());
   }
-  const std::vector<double> shares = TokenCoefficients(counted, offsets, options_.loss.aggregation, options_.loss.constant_length);
+  const BatchTotals own = CountTotals(counted, offsets);
+  std::vector<double> all{own.tokens, own.sequences, live ? 1.0 : 0.0};
+  HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, all));
+  const std::vector<double> shares = TokenCoefficients(counted, offsets, options_.loss.aggregation, options_.loss.constant_length, {all[0], all[1]});
   size_t next = 0;
   for (size_t index : which) {
     for (size_t t = 0; t < sequences[index].ids.size(); ++t) {
@@ -193,7 +196,7 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
     }
   }
   std::vector<std::vector<size_t>> micro;
-  if (live) micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
+  if (all[2] > 0) micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
   for (std::vector<size_t>& batch : micro) {
     for (size_t& index : batch) index = which[index];
   }

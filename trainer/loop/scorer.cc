@@ -3,12 +3,13 @@
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
 #include "trainer/data/packing.h"
+#include "trainer/loop/learner.h"
 
 namespace hone::trainer {
 
 absl::StatusOr<std::vector<std::vector<float>>> ScoreSequences(policy::Decoder& decoder,
                                                                const std::vector<TrainSequence>& sequences,
-                                                               double temperature, int64_t token_budget) {
+                                                               double temperature, int64_t token_budget, Communicator* ranks) {
   at::NoGradGuard no_grad;
   std::vector<int64_t> lengths;
   std::vector<std::vector<float>> scores;
@@ -16,7 +17,9 @@ absl::StatusOr<std::vector<std::vector<float>>> ScoreSequences(policy::Decoder& 
     lengths.push_back(s.length());
     scores.emplace_back(s.ids.size(), 0.0f);
   }
-  for (const std::vector<size_t>& which : PlanMicroBatches(lengths, token_budget)) {
+  const std::vector<std::vector<size_t>> plan = PlanMicroBatches(lengths, token_budget);
+  HONE_ASSIGN_OR_RETURN(const size_t most, MostOfRanks(ranks, plan.size()));
+  for (const std::vector<size_t>& which : plan) {
     const PackedBatch batch = Pack(sequences, which);
     policy::PackedSequences attention(batch.offsets);
     HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
@@ -30,6 +33,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ScoreSequences(policy::Decoder& 
       }
     }
   }
+  for (size_t i = plan.size(); i < most; ++i) HONE_RETURN_IF_ERROR(IdlePass(decoder).status());
   return scores;
 }
 

@@ -57,7 +57,10 @@ absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& s
     tokens += static_cast<double>(sequences[i].length());
     loss_tokens += static_cast<double>(sequences[i].LossTokens());
   }
-  const double denominator = options_.weights.objective == SftObjective::kCuset ? static_cast<double>(sequences.size()) : loss_tokens;
+  std::vector<double> all{static_cast<double>(sequences.size()), tokens, loss_tokens};
+  HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, all));
+  tokens = all[1], loss_tokens = all[2];
+  const double denominator = options_.weights.objective == SftObjective::kCuset ? all[0] : loss_tokens;
   std::vector<std::vector<size_t>> plan;
   if (loss_tokens > 0) plan = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
   policy::Decoder& decoder = learner_->decoder();
@@ -73,7 +76,9 @@ absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& s
                                          Coefficients(sequences, batch, rows.log_probs, options_.weights, denominator));
   }));
   sums = sums.cpu();
-  const double nll = sums[0].item<double>(), entropy = sums[1].item<double>();
+  std::vector<double> totals{sums[0].item<double>(), sums[1].item<double>()};
+  HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, totals));
+  const double nll = totals[0], entropy = totals[1];
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return StepMetrics{{"loss", outcome.loss},
                      {"nll", loss_tokens > 0 ? nll / loss_tokens : 0},

@@ -99,23 +99,38 @@ absl::Status Validate(const PolicyLossOptions& o) {
   return absl::OkStatus();
 }
 
-std::vector<double> TokenCoefficients(const std::vector<uint8_t>& counted, const std::vector<int64_t>& offsets,
-                                      Aggregation aggregation, double constant_length) {
-  std::vector<double> out(counted.size(), 0.0);
-  int64_t tokens = 0, sequences = 0;
-  std::vector<int64_t> per_sequence;
+namespace {
+
+std::vector<int64_t> CountedOfEach(const std::vector<uint8_t>& counted, const std::vector<int64_t>& offsets) {
+  std::vector<int64_t> out;
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    per_sequence.push_back(std::count(counted.begin() + offsets[s], counted.begin() + offsets[s + 1], uint8_t{1}));
-    tokens += per_sequence.back();
-    sequences += per_sequence.back() > 0;
+    out.push_back(std::count(counted.begin() + offsets[s], counted.begin() + offsets[s + 1], uint8_t{1}));
   }
+  return out;
+}
+
+}  // namespace
+
+BatchTotals CountTotals(const std::vector<uint8_t>& counted, const std::vector<int64_t>& offsets) {
+  BatchTotals totals;
+  for (int64_t tokens : CountedOfEach(counted, offsets)) {
+    totals.tokens += static_cast<double>(tokens);
+    totals.sequences += tokens > 0 ? 1 : 0;
+  }
+  return totals;
+}
+
+std::vector<double> TokenCoefficients(const std::vector<uint8_t>& counted, const std::vector<int64_t>& offsets,
+                                      Aggregation aggregation, double constant_length, const BatchTotals& totals) {
+  std::vector<double> out(counted.size(), 0.0);
+  const std::vector<int64_t> per_sequence = CountedOfEach(counted, offsets);
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
     if (per_sequence[s] == 0) continue;
     double share = 0;
     switch (aggregation) {
-      case Aggregation::kTokenMean: share = 1.0 / static_cast<double>(tokens); break;
-      case Aggregation::kSequenceMean: share = 1.0 / (static_cast<double>(sequences) * static_cast<double>(per_sequence[s])); break;
-      case Aggregation::kConstantLength: share = 1.0 / (static_cast<double>(sequences) * constant_length); break;
+      case Aggregation::kTokenMean: share = 1.0 / totals.tokens; break;
+      case Aggregation::kSequenceMean: share = 1.0 / (totals.sequences * static_cast<double>(per_sequence[s])); break;
+      case Aggregation::kConstantLength: share = 1.0 / (totals.sequences * constant_length); break;
     }
     std::fill(out.begin() + offsets[s], out.begin() + offsets[s + 1], share);
   }

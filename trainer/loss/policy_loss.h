@@ -46,11 +46,18 @@ struct PolicyLossOptions {
 /// kInvalidArgument names the field, its value and the allowed range.
 absl::Status Validate(const PolicyLossOptions& options);
 
+/// What a batch's shares are made of. Sums over ranks are those of the whole batch.
+struct BatchTotals {
+  double tokens = 0;     // counted ones
+  double sequences = 0;  // with at least one of them
+};
+BatchTotals CountTotals(const std::vector<uint8_t>& counted, const std::vector<int64_t>& offsets);
+
 /// Each token's share of the loss. counted [tokens]: 1 where the token is in the denominator. offsets [sequences + 1].
 /// Every token of the batch gets its share, counted or not, so that a filter's weight alone decides on its gradient.
 /// A sequence without counted tokens gives 0 and leaves the number of sequences.
 std::vector<double> TokenCoefficients(const std::vector<uint8_t>& counted, const std::vector<int64_t>& offsets,
-                                      Aggregation aggregation, double constant_length);
+                                      Aggregation aggregation, double constant_length, const BatchTotals& totals);
 
 /// One micro-batch, all [tokens] fp32. Only log_probs and entropy carry gradients.
 struct PolicyLossInput {

@@ -137,10 +137,10 @@ TEST_CASE("A token without weight leaves no trace in any gradient, whatever its 
 TEST_CASE("Token shares by aggregation, worked by hand", "[trainer][loss]") {
   const std::vector<uint8_t> counted{1, 1, 0, 1, 0, 0};
   const std::vector<int64_t> offsets{0, 3, 4, 6};  // two counted of three, one of one, none of two
-  CHECK(TokenCoefficients(counted, offsets, Aggregation::kTokenMean, 0) ==
+  CHECK(TokenCoefficients(counted, offsets, Aggregation::kTokenMean, 0, CountTotals(counted, offsets)) ==
         std::vector<double>{1.0 / 3, 1.0 / 3, 1.0 / 3, 1.0 / 3, 0, 0});
-  CHECK(TokenCoefficients(counted, offsets, Aggregation::kSequenceMean, 0) == std::vector<double>{0.25, 0.25, 0.25, 0.5, 0, 0});
-  CHECK(TokenCoefficients(counted, offsets, Aggregation::kConstantLength, 10) ==
+  CHECK(TokenCoefficients(counted, offsets, Aggregation::kSequenceMean, 0, CountTotals(counted, offsets)) == std::vector<double>{0.25, 0.25, 0.25, 0.5, 0, 0});
+  CHECK(TokenCoefficients(counted, offsets, Aggregation::kConstantLength, 10, CountTotals(counted, offsets)) ==
         std::vector<double>{0.05, 0.05, 0.05, 0.05, 0, 0});
 }
 
