@@ -32,6 +32,8 @@ void AddLab(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch
 void AddReport(CLI::App& app, Action& action);   // in builds with torch
 void AddRollout(CLI::App& app, Action& action);  // in builds with torch
+void AddRft(CLI::App& app, Action& action);  // in builds with torch
+void AddSft(CLI::App& app, Action& action);  // in builds with torch
 void AddTasks(CLI::App& app, Action& action);
 void AddTrain(CLI::App& app, Action& action);  // in builds with torch
 void AddVerifier(CLI::App& app, Action& action);

@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
   hone::cli::AddQuickstart(app, action);
   hone::cli::AddReport(app, action);
   hone::cli::AddRollout(app, action);
+  hone::cli::AddRft(app, action);
+  hone::cli::AddSft(app, action);
   hone::cli::AddServe(app, action);
   hone::cli::AddTrain(app, action);
 #endif

@@ -19,39 +19,39 @@ std::string WithoutSlash(std::string path) {
   return path;
 }
 
-absl::StatusOr<StartingPolicy> FromHfFolder(const std::string& folder) {
-  HONE_ASSIGN_OR_RETURN(auto decoder, policy::LoadHfFolder(folder));
+absl::StatusOr<StartingPolicy> FromHfFolder(const std::string& folder, const policy::DecoderOptions& options) {
+  HONE_ASSIGN_OR_RETURN(auto decoder, policy::LoadHfFolder(folder, options));
   return StartingPolicy{std::move(decoder), folder, folder};
 }
 
 /// RUN/checkpoint/PHASE/step_N: the model's description is the run's.
-absl::StatusOr<StartingPolicy> FromCheckpoint(const std::string& path) {
+absl::StatusOr<StartingPolicy> FromCheckpoint(const std::string& path, const policy::DecoderOptions& options) {
   HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, trainer::LoadCheckpoint(path));
   const std::string folder = FolderOf(FolderOf(FolderOf(path))) + "/policy";
   const std::string config_path = folder + "/config.json";
   HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path));
   HONE_ASSIGN_OR_RETURN(const policy::ModelConfig config, policy::ModelConfigFromHf(text, config_path));
-  HONE_ASSIGN_OR_RETURN(auto decoder, policy::Decoder::Create(config));
+  HONE_ASSIGN_OR_RETURN(auto decoder, policy::Decoder::Create(config, options));
   const absl::Status loaded = trainer::LoadWeights(data, *decoder);
   if (!loaded.ok()) return absl::Status(loaded.code(), absl::StrCat(path, ": ", loaded.message()));
   return StartingPolicy{std::move(decoder), folder, path};
 }
 
-absl::StatusOr<StartingPolicy> FromRun(const std::string& run) {
+absl::StatusOr<StartingPolicy> FromRun(const std::string& run, const policy::DecoderOptions& options) {
   for (const char* phase : {"/checkpoint/rl", "/checkpoint/sft"}) {
     const std::string newest = trainer::NewestCheckpoint(run + phase);
-    if (!newest.empty()) return FromCheckpoint(newest);
+    if (!newest.empty()) return FromCheckpoint(newest, options);
   }
-  return FromHfFolder(run + "/policy");
+  return FromHfFolder(run + "/policy", options);
 }
 
 }  // namespace
 
-absl::StatusOr<StartingPolicy> LoadStart(const std::string& start) {
+absl::StatusOr<StartingPolicy> LoadStart(const std::string& start, const policy::DecoderOptions& options) {
   const std::string path = WithoutSlash(start);
-  if (FileExists(path + "/COMMIT")) return FromCheckpoint(path);
-  if (FileExists(path + "/config.yaml") && FileExists(path + "/policy")) return FromRun(path);
-  if (FileExists(path + "/config.json")) return FromHfFolder(path);
+  if (FileExists(path + "/COMMIT")) return FromCheckpoint(path, options);
+  if (FileExists(path + "/config.yaml") && FileExists(path + "/policy")) return FromRun(path, options);
+  if (FileExists(path + "/config.json")) return FromHfFolder(path, options);
   return absl::NotFoundError(absl::StrCat("policy.start: ", path,
                                           " is no HF folder (config.json), no run (config.yaml, policy/) and no checkpoint "
                                           "(COMMIT)"));

@@ -27,13 +27,13 @@ void Describe(F& f, PolicySettings& c) {
 }
 
 struct StartingPolicy {
-  std::unique_ptr<policy::Decoder> decoder;  // fp32 on the CPU
+  std::unique_ptr<policy::Decoder> decoder;  // as the options say; without any, fp32 on the CPU
   std::string folder;                        // with config.json and tokenizer.json
   std::string weights;                       // where the weights were found
 };
 
 /// kNotFound: none of the three, or a run without weights; kDataLoss, kInvalidArgument: the file that is wrong.
-absl::StatusOr<StartingPolicy> LoadStart(const std::string& start);
+absl::StatusOr<StartingPolicy> LoadStart(const std::string& start, const policy::DecoderOptions& options = {});
 
 /// Copies what makes `from` an HF folder, weights apart, into `to`: a run does not depend on where it started.
 absl::Status CopyPolicyFiles(const std::string& from, const std::string& to);

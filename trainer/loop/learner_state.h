@@ -9,7 +9,8 @@
 namespace hone::trainer {
 
 /// Adds to `data`; the caller adds its own blobs (sampler, buffers, generators) and sets nothing of the learner's.
-/// Tensors are borrowed: save before the next step. data.step becomes the learner's.
+/// Tensors are borrowed: save before the next step. data.step becomes the learner's. Of a model with an adapter on, the
+/// adapter's weights are kept and not the frozen rest. Weights spread over ranks: see sharded_state.h.
 void AddLearnerState(Learner& learner, CheckpointData& data);
 
 /// The weights of a checkpoint alone. kInvalidArgument: of another model (names the tensor).

@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<ShardedAdamW>> ShardedAdamW::Create(const AdamWOp
   }).status());
   HONE_ASSIGN_OR_RETURN(sharded->adamw_, AdamW::Create(options, parts));
   for (size_t i = 0; i < parts.size(); ++i) {
+    sharded->pieces_[i].offset = parts[i].value.grad().storage_offset();
     Unit& unit = sharded->units_[origins[i].first];
     unit.pieces.push_back({parts[i].value.grad(), origins[i].second});
   }
@@ -91,7 +92,7 @@ void ShardedAdamW::CutShard(Unit& unit, std::vector<policy::Leaf>& parts, std::v
     if (begin >= end || !leaf.value.requires_grad()) continue;
     parts.push_back({absl::StrCat(leaf.name, "@", begin - unit.offsets[l]), unit.shard.narrow(0, begin - from, end - begin).detach().requires_grad_(), leaf.decay});
     origins.emplace_back(static_cast<size_t>(&unit - units_.data()), begin - from);
-    pieces_.push_back({leaf.name, begin - unit.offsets[l], end - begin});
+    pieces_.push_back({leaf.name, begin - unit.offsets[l], end - begin, 0, parts.back().value.detach()});
   }
 }
 

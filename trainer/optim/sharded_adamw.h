@@ -26,6 +26,8 @@ struct ShardPiece {
   std::string leaf;
   int64_t begin = 0;  // first number of the leaf, flat
   int64_t count = 0;
+  int64_t offset = 0;     // in the rows of State()
+  at::Tensor value;       // the weights themselves
 };
 
 class ShardedAdamW : public Optimizer, public policy::LayerHooks {
@@ -43,7 +45,7 @@ class ShardedAdamW : public Optimizer, public policy::LayerHooks {
   std::vector<std::pair<std::string, at::Tensor>> State() const override { return adamw_->State(); }
   absl::Status Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps) override;
 
-  /// What State()'s rows are made of, in order; each piece starts on a multiple of AdamW::kAlignment.
+  /// What State()'s rows are made of, in order.
   const std::vector<ShardPiece>& pieces() const { return pieces_; }
 
   /// Runs `body` while all weights are whole on every rank: export, generation. A collective operation.

@@ -1,0 +1,44 @@
+#pragma once
+
+// Checkpoints of weights that are spread over ranks. Each rank writes its part, as a checkpoint of its own, in the background:
+//
+//   folder/rank_0_of_8/step_00000120, folder/rank_1_of_8/step_00000120, ...
+//
+// A step counts when all ranks of its job have committed it. Any number of ranks may go on from it: parts are named by weight
+// and position, and each rank picks what it holds now. With the number unchanged a run goes on bit for bit.
+
+#include <future>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/learner.h"
+
+namespace hone::trainer {
+
+class ShardedCheckpointer {
+ public:
+  /// The folder is on storage that all ranks share. Borrows `ranks`.
+  static absl::StatusOr<std::unique_ptr<ShardedCheckpointer>> Create(const std::string& folder, Communicator& ranks, int64_t keep = 3);
+  ~ShardedCheckpointer();
+
+  /// Copies the rank's part to the host and returns; a thread writes it. Waits for the write before, whose error it returns.
+  absl::Status Save(Learner& learner);
+  /// Until the last Save is on the disk; its error.
+  absl::Status Wait();
+
+  /// Goes on from the newest step that is whole, of any number of ranks; false: there is none. A collective operation.
+  absl::StatusOr<bool> Restore(Learner& learner);
+
+ private:
+  ShardedCheckpointer(std::string folder, Communicator& ranks, std::unique_ptr<Checkpointer> own)
+      : folder_(std::move(folder)), ranks_(ranks), own_(std::move(own)) {}
+
+  std::string folder_;
+  Communicator& ranks_;
+  std::unique_ptr<Checkpointer> own_;
+  std::future<absl::Status> writing_;
+};
+
+}  // namespace hone::trainer
