@@ -2,6 +2,7 @@
 // random weights. One JSON object a line.
 //
 //   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [score] [lora]     default: cuda, all
+//   torchrun --nproc-per-node 2 --no-python learner_bench cuda sharded
 //
 // FLOP per token: train 6 N + 12 L d s, forward 2 N + 4 L d s, with N the weights that are multiplied with (a table that is
 // only looked up is left out), d the width of all query heads and s the sequence length. Peak: bf16 without sparsity, 989e12.
@@ -17,6 +18,7 @@
 #include "policy/model/device.h"
 #include "policy/model/lora.h"
 #include "policy/model/rows.h"
+#include "trainer/comm/communicator.h"
 #include "trainer/loop/scorer.h"
 #include "trainer/loop/sft_trainer.h"
 
@@ -391,6 +393,57 @@ void Score(const at::Device& device) {
   Print("qwen8b score", 4 * 4096, median, 2 * Multiplied(*decoder) + AttentionFlops(config, 4, 4096), device);
 }
 
+// Full sharding: each rank has 4 x 4096 tokens of its own a step. Under torchrun; alone it is the figure to compare with.
+int Sharded(const trainer::RankEnvironment& environment, const at::Device& device) {
+  trainer::CommunicatorOptions comm;
+  comm.on_dead_rank = trainer::ExitOnDeadRank();
+  const auto ranks = trainer::Connect(environment, device, comm).value();
+  const int n = environment.world_size, r = environment.rank;
+  const auto report = [&](const char* id, double tokens, double seconds, double flops) {
+    if (r == 0) Print((std::string(id) + ", " + std::to_string(n) + " ranks").c_str(), tokens, seconds, flops / n, device);
+  };
+  {  // the same 8 sequences a step whatever the number of ranks: losses to compare
+    ModelConfig config = Shape(32000, 1024, 2816, 8, 8, 2, 128);
+    auto decoder = Decoder::Create(config, {device, at::kBFloat16, false, ranks != nullptr}).value();
+    decoder->parameters().Initialize(1);
+    trainer::SftOptions options;
+    options.learner.schedule.peak = 3e-4;
+    options.learner.micro_batch_tokens = 4200;
+    options.learner.ranks = ranks.get();
+    auto sft = trainer::SftTrainer::Create(options, *decoder).value();
+    std::vector<trainer::TrainSequence> own;
+    const auto all = Sequences(8, 1024, config.vocab_size);
+    for (size_t i = r; i < all.size(); i += n) own.push_back(all[i]);
+    for (int step = 0; step < 50; ++step) {
+      const double loss = sft->Step(own).value().at("loss");
+      if (r == 0 && step % 7 == 0) std::printf("{\"curve\": \"%d ranks\", \"step\": %d, \"loss\": %.6f}\n", n, step, loss);
+    }
+  }
+  for (bool large : {false, true}) {
+    const ModelConfig config = large ? Qwen8B() : Qwen1_5B();
+    if (large && n == 1) break;  // 8B with fp32 masters and moments does not fit one device
+    auto decoder = Decoder::Create(config, {device, at::kBFloat16, large, ranks != nullptr}).value();
+    {
+      at::NoGradGuard no_grad;
+      for (const policy::NamedTensor& named : decoder->parameters().named()) {
+        at::Tensor tensor = named.tensor;
+        tensor.dim() == 1 ? tensor.fill_(1.0) : tensor.normal_(0, 0.02);
+      }
+    }
+    const double multiplied = Multiplied(*decoder);
+    trainer::SftOptions options;
+    options.learner.micro_batch_tokens = 1 << 20;
+    options.learner.schedule.peak = 1e-5;
+    options.learner.ranks = ranks.get();
+    auto sft = trainer::SftTrainer::Create(options, *decoder).value();
+    const auto sequences = Sequences(4, 4096, config.vocab_size);
+    policy::ResetPeakMemory(device);
+    const double median = MedianSeconds(device, 2, 5, [&] { sft->Step(sequences).value(); });
+    report(large ? "qwen8b full, checkpointed" : "qwen1_5b full", 4.0 * 4096 * n, median, 6 * multiplied + AttentionFlops(config, 12, 4096));
+  }
+  return 0;
+}
+
 void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
   const ModelConfig config = Qwen8B();
   auto decoder = RandomDecoder(config, device, false);
@@ -415,7 +468,13 @@ void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
 }  // namespace hone
 
 int main(int argc, char** argv) {
-  const std::string device_name = argc > 1 ? argv[1] : "cuda";
+  const auto environment = hone::trainer::ReadRankEnvironment();
+  if (!environment.ok()) {
+    std::fprintf(stderr, "learner_bench: %s\n", std::string(environment.status().message()).c_str());
+    return 2;
+  }
+  std::string device_name = argc > 1 ? argv[1] : "cuda";
+  if (!environment->alone() && device_name == "cuda") device_name += ":" + std::to_string(environment->local_rank);
   const auto device = hone::policy::FindDevice(device_name);
   if (!device.ok()) {
     std::fprintf(stderr, "learner_bench: %s\n", std::string(device.status().message()).c_str());
@@ -431,6 +490,10 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   };
+  if (wanted.count("sharded") > 0) {
+    run("sharded", [&] { hone::Sharded(*environment, *device); });
+    return 0;
+  }
   run("check", [&] { hone::CheckRows(*device); });
   run("check", [&] { hone::CheckModels(*device); });
   run("ops", [&] { hone::Operators(*device); });

@@ -24,6 +24,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/loop/learner_state.h"
 #include "trainer/loop/scorer.h"
+#include "trainer/loop/self_test.h"
 #include "trainer/loop/sft_trainer.h"
 #include "trainer/loop/sharded_state.h"
 
@@ -257,6 +258,7 @@ absl::Status RunSft(const SftConfig& config, const std::string& folder, bool res
   trainer::CommunicatorOptions comm;
   comm.on_dead_rank = trainer::ExitOnDeadRank();
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<trainer::Communicator> ranks, trainer::Connect(environment, device, comm));
+  if (ranks != nullptr) HONE_RETURN_IF_ERROR(trainer::TestCollectives(*ranks, device));
   // The first rank makes the folder; the others find it made.
   absl::StatusOr<RunFolder> run_folder = absl::UnknownError("");
   if (environment.rank == 0) run_folder = RunFolder::Create(folder, ToYaml(config), resume);

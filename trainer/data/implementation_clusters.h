@@ -12,11 +12,11 @@
 namespace hone::trainer {
 
 /// What is compared: hashes of every five neighbouring tokens of the code, with names of variables, numbers' values and
-/// comments taken out, and the structure of its launches (kernels, launches, dimensions of their grids, shared memory,
-/// barriers, vector loads).
+/// comments taken out, and the structure of its launches (kernels, launches, dimensions of their indices, shared memory,
+/// barriers, exchange inside warps, vector types).
 struct ImplementationFeatures {
   std::vector<uint64_t> shingles;  // ascending, each once
-  std::string structure;           // "kernels=1 launches=1 shared=1 barriers=1 warp=0 vector=1"
+  std::string structure;           // "kernels=1 launches=1 shared=1 barriers=1 warp=0 vector=1 dimensions=1"
 };
 ImplementationFeatures FeaturesOf(absl::string_view source);
 

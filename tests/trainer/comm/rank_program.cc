@@ -12,6 +12,7 @@
 #include "tests/support/tiny_model.h"
 #include "trainer/loop/rl_trainer.h"
 #include "trainer/loop/sft_trainer.h"
+#include "trainer/loop/sharded_state.h"
 
 namespace hone::trainer {
 namespace {
@@ -126,6 +127,31 @@ int Train(Communicator* ranks, const std::string& options) {
   return 0;
 }
 
+// Steps [from, to) of a run whose checkpoint lies in `folder`; prints each step's loss.
+int Resume(Communicator& ranks, const std::string& folder, int64_t to, bool half) {
+  at::set_num_threads(1);
+  policy::ModelConfig config = testing::TinyConfig();
+  auto decoder = policy::Decoder::Create(config, {at::kCPU, half ? at::kBFloat16 : at::kFloat, false, true}).value();
+  decoder->parameters().Initialize(5);
+  LearnerOptions learner;
+  learner.schedule.peak = 1e-2;
+  learner.micro_batch_tokens = 24;
+  learner.ranks = &ranks;
+  auto sft = SftTrainer::Create({.learner = learner}, *decoder).value();
+  auto checkpoints = ShardedCheckpointer::Create(folder, ranks).value();
+  REQUIRE_OK(checkpoints->Restore(sft->learner()).status());
+  std::vector<TrainSequence> own;
+  const std::vector<TrainSequence> all = Sequences();
+  for (size_t i = ranks.rank(); i < all.size(); i += ranks.size()) own.push_back(all[i]);
+  while (sft->learner().step() < to) {
+    const StepMetrics metrics = sft->Step(own).value();
+    std::printf("step %lld loss %.9g norm %.9g\n", static_cast<long long>(sft->learner().step()), metrics.at("loss"), metrics.at("gradient_norm"));
+  }
+  REQUIRE_OK(checkpoints->Save(sft->learner()));
+  REQUIRE_OK(checkpoints->Wait());
+  return 0;
+}
+
 int Main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "", argument = argc > 2 ? argv[2] : "";
   const absl::StatusOr<RankEnvironment> environment = ReadRankEnvironment();
@@ -139,6 +165,7 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Communicator>> ranks = Connect(*environment, at::kCPU, options);
   REQUIRE_OK(ranks.status());
   if (what == "collectives") return Collectives(**ranks);
+  if (what == "resume" || what == "resume_half") return Resume(**ranks, argument, std::atoll(argv[3]), what == "resume_half");
   if (what == "train") return Train(ranks->get(), argument);
   if (what == "die") {
     REQUIRE_OK((*ranks)->Barrier());

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/subprocess.h"
+#include "tests/support/memory_folder.h"
 #include "trainer/comm/rank_environment.h"
 
 namespace hone::trainer {
@@ -31,13 +32,14 @@ int FreePort() {
 }
 
 // All ranks of a job, run to their ends.
-std::vector<RunResult> RunRanks(int world, const std::string& what, const std::string& argument = "", int started = -1) {
+std::vector<RunResult> RunRanks(int world, const std::string& what, const std::string& argument = "", int started = -1,
+                                const std::string& further = "") {
   const int port = FreePort();
   std::vector<RunResult> results(world);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < (started < 0 ? world : started); ++rank) {
     threads.emplace_back([&, rank] {
-      results[rank] = Run({.argv = {HONE_RANK_PROGRAM, what, argument},
+      results[rank] = Run({.argv = {HONE_RANK_PROGRAM, what, argument, further},
                            .environment = {absl::StrCat("RANK=", rank), absl::StrCat("WORLD_SIZE=", world), absl::StrCat("LOCAL_RANK=", rank),
                                            "MASTER_ADDR=127.0.0.1", absl::StrCat("MASTER_PORT=", port)}},
                           absl::Seconds(60)).value();
@@ -102,6 +104,32 @@ TEST_CASE("Two ranks learn in bf16 what one does, up to its rounding", "[trainer
   const std::vector<RunResult> two = RunRanks(2, "train", "half");
   for (const RunResult& result : two) REQUIRE(result.exit_code == 0);
   CheckClose(two[1].output, RunRanks(1, "train", "half")[0].output, 2e-2);
+}
+
+// The lines of steps after `from`.
+std::string After(const std::string& output, int from) {
+  const size_t at = output.find(absl::StrCat("step ", from + 1, " "));
+  return at == std::string::npos ? "" : output.substr(at);
+}
+
+TEST_CASE("A job goes on from its checkpoint to the bit, and with another number of ranks up to the order of sums", "[trainer][comm]") {
+  for (const char* what : {"resume", "resume_half"}) {
+    INFO(what);
+    const TempFolder whole = MemoryFolder("whole"), cut = MemoryFolder("cut");
+    const std::string straight = RunRanks(2, what, whole.path(), -1, "5")[0].output;
+    REQUIRE(RunRanks(2, what, cut.path(), -1, "3")[0].exit_code == 0);
+    const RunResult same = RunRanks(2, what, cut.path(), -1, "4")[1];
+    CHECK(same.exit_code == 0);
+    CHECK(same.output == After(straight, 3).substr(0, same.output.size()));
+    CHECK(!same.output.empty());
+    const RunResult three = RunRanks(3, what, cut.path(), -1, "5")[2];
+    INFO(three.output);
+    REQUIRE(three.exit_code == 0);
+    const std::vector<double> got = Numbers(three.output), want = Numbers(After(straight, 4));
+    REQUIRE(got.size() == 3);
+    REQUIRE(want.size() == 3);
+    for (size_t i = 0; i < got.size(); ++i) CHECK_THAT(got[i], Catch::Matchers::WithinRel(want[i], std::string(what) == "resume" ? 1e-5 : 2e-2));
+  }
 }
 
 TEST_CASE("When a rank is killed the others end with its name", "[trainer][comm]") {

@@ -9,6 +9,7 @@
 #include "tests/support/tiny_model.h"
 #include "trainer/loop/rl_trainer.h"
 #include "trainer/loop/scorer.h"
+#include "trainer/loop/self_test.h"
 #include "trainer/loop/sft_trainer.h"
 
 namespace hone::trainer {
@@ -213,6 +214,40 @@ policy::ModelConfig ReverseConfig() {
   config.head_dim = 16;
   config.initializer_range = 0.05;
   return config;
+}
+
+// An engine whose log-probs are off by `error`.
+class LyingEngine : public rollout::Engine {
+ public:
+  LyingEngine(rollout::Engine& honest, float error) : honest_(honest), error_(error) {}
+  absl::StatusOr<std::vector<std::vector<rollout::Sample>>> Generate(absl::Span<const rollout::GenerationRequest> requests,
+                                                                     const rollout::GenerateOptions& options) override {
+    auto results = honest_.Generate(requests, options);
+    for (float& value : (*results)[0][0].log_probs) value += error_;
+    return results;
+  }
+  absl::Status SetPolicyVersion(int64_t version) override { return honest_.SetPolicyVersion(version); }
+  int64_t policy_version() const override { return honest_.policy_version(); }
+
+ private:
+  rollout::Engine& honest_;
+  const float error_;
+};
+
+TEST_CASE("The self-test passes an engine that agrees, and refuses one that does not by its side", "[trainer][loop]") {
+  const auto decoder = MakeDecoder(TinyConfig());
+  const auto engine = rollout::NativeEngine::Create({}, *decoder).value();
+  const SelfTestOptions options{.temperature = 0.8, .tokens = 16, .prompt_ids = {3, 1, 4, 1, 5}};
+  const SelfTestReport report = TestLogProbs(*engine, *decoder, options).value();
+  CHECK(report.tokens == 16);
+  CHECK(report.mean_gap == 0);  // on the CPU in fp32 to the bit
+  CHECK(report.learner_error < 1e-5);
+  LyingEngine lying(*engine, 0.01f);
+  const absl::Status refused = TestLogProbs(lying, *decoder, options).status();
+  INFO(refused.ToString());
+  CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(refused.message().find("the engine is the side that is off") != absl::string_view::npos);
+  CHECK(refused.message().find("first at token 0") != absl::string_view::npos);
 }
 
 TEST_CASE("SFT teaches a small model to reverse, and RL makes it surer", "[trainer][loop]") {

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# usage: bench/device/learner.sh [BUILD_DIR]      on a machine with one NVIDIA GPU of 80 GB or more
+# Checks the learner's numbers on the device, then measures it at the shapes of Qwen2.5-1.5B and Qwen3-8B with random weights,
+# and HF transformers with the same shapes where Python has it. One JSON object a line on standard output; the log lines of
+# each part go to standard error. A part that fails does not stop the others.
+set -u
+build=${1:-build/gpu}
+here=$(cd "$(dirname "$0")" && pwd)
+python=${HONE_PYTHON:-python3}
+torch_lib=$("$python" -c "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))") || exit 2
+export LD_LIBRARY_PATH="$torch_lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+for part in check full full_checkpointed phases score lora; do
+  timeout 300 "$build/bin/learner_bench" cuda "$part" || echo "{\"failed\": \"$part\", \"exit\": $?}"
+done
+if "$python" -c "import transformers" 2>/dev/null; then
+  timeout 600 "$python" "$here/learner_hf.py" || echo "{\"failed\": \"transformers\", \"exit\": $?}"
+else
+  echo '{"skipped": "transformers is not installed"}'
+fi
