@@ -26,7 +26,8 @@ absl::Status Execute(const RunOptions& options) {
   }
   HONE_RETURN_IF_ERROR(RunRft(config, folder, options.resume));
   HONE_ASSIGN_OR_RETURN(const std::string figures, ReadFile(folder + "/rft.json"));
-  std::printf("%sTrain on it: hone sft --set start=%s --set data=%s/dataset.jsonl\n", figures.c_str(), config.policy.start.c_str(), folder.c_str());
+  std::printf("%sTrain on it: hone sft --set start=%s --set data=%s/dataset.jsonl\n", figures.c_str(),
+              config.policy.start.c_str(), folder.c_str());
   return absl::OkStatus();
 }
 
@@ -37,7 +38,8 @@ void AddRft(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("rft", "Sample, verify and draw right answers: a data set for hone sft");
   command->add_option("config", options->config, "YAML settings; --print-config shows all of them");
   AddRunOptions(*command, *options);
-  command->footer("Example:\n  hone rft examples/rft.yaml --name draw --set policy.start=models/Qwen2.5-Coder-1.5B-Instruct");
+  command->footer(
+      "Example:\n  hone rft examples/rft.yaml --name draw --set policy.start=models/Qwen2.5-Coder-1.5B-Instruct");
   command->callback([options, &action] { action = [options] { return Report(Execute(*options)); }; });
 }
 

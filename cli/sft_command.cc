@@ -19,7 +19,8 @@ namespace {
 
 absl::Status Execute(const RunOptions& options) {
   HONE_ASSIGN_OR_RETURN(const trainer::RankEnvironment ranks, trainer::ReadRankEnvironment());
-  if (!ranks.alone() && options.name.empty()) return absl::InvalidArgumentError("several ranks need --name: they share the run's folder");
+  if (!ranks.alone() && options.name.empty())
+    return absl::InvalidArgumentError("several ranks need --name: they share the run's folder");
   HONE_ASSIGN_OR_RETURN(const std::string folder, FolderOfRun(options, "sft"));
   SftConfig config;
   HONE_RETURN_IF_ERROR(ReadRunConfig(options, folder, config));
@@ -40,7 +41,8 @@ void AddSft(CLI::App& app, Action& action) {
   command->add_option("config", options->config, "YAML settings; --print-config shows all of them");
   AddRunOptions(*command, *options);
   command->footer(
-      "Examples:\n  hone sft examples/sft_1b_lora.yaml --name first --set start=models/Qwen2.5-Coder-1.5B-Instruct --set data=kernels.jsonl\n"
+      "Examples:\n  hone sft examples/sft_1b_lora.yaml --name first --set start=models/Qwen2.5-Coder-1.5B-Instruct "
+      "--set data=kernels.jsonl\n"
       "  torchrun --nproc-per-node 8 --no-python hone sft examples/sft_8b_full.yaml --name big");
   command->callback([options, &action] { action = [options] { return Report(Execute(*options)); }; });
 }

@@ -1,11 +1,12 @@
-// The learner on a GPU: right numbers first, then tokens per second, MFU and memory at the shapes of published models with
-// random weights. One JSON object a line.
+// The learner on a GPU: right numbers first, then tokens per second, MFU and memory at the shapes of published models
+// with random weights. One JSON object a line.
 //
 //   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [score] [lora]     default: cuda, all
 //   torchrun --nproc-per-node 2 --no-python learner_bench cuda sharded
 //
-// FLOP per token: train 6 N + 12 L d s, forward 2 N + 4 L d s, with N the weights that are multiplied with (a table that is
-// only looked up is left out), d the width of all query heads and s the sequence length. Peak: bf16 without sparsity, 989e12.
+// FLOP per token: train 6 N + 12 L d s, forward 2 N + 4 L d s, with N the weights that are multiplied with (a table
+// that is only looked up is left out), d the width of all query heads and s the sequence length. Peak: bf16 without
+// sparsity, 989e12.
 
 #include <chrono>
 #include <cmath>
@@ -30,7 +31,8 @@ using policy::ModelConfig;
 
 constexpr double kPeakFlops = 989e12;
 
-ModelConfig Shape(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+ModelConfig Shape(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers, int64_t heads, int64_t kv_heads,
+                  int64_t head_dim) {
   ModelConfig config;
   config.vocab_size = vocab;
   config.hidden_size = hidden;
@@ -65,7 +67,8 @@ double Multiplied(const Decoder& decoder) {
 }
 
 double AttentionFlops(const ModelConfig& c, double per_layer, int64_t length) {
-  return per_layer * static_cast<double>(c.num_hidden_layers * c.num_attention_heads * c.head_dim) * static_cast<double>(length);
+  return per_layer * static_cast<double>(c.num_hidden_layers * c.num_attention_heads * c.head_dim) *
+         static_cast<double>(length);
 }
 
 std::unique_ptr<Decoder> RandomDecoder(const ModelConfig& config, const at::Device& device, bool checkpoint) {
@@ -73,7 +76,8 @@ std::unique_ptr<Decoder> RandomDecoder(const ModelConfig& config, const at::Devi
   at::NoGradGuard no_grad;
   for (const policy::NamedTensor& named : decoder->parameters().named()) {
     at::Tensor tensor = named.tensor;
-    tensor.dim() == 1 ? tensor.fill_(named.name.find("norm") != std::string::npos ? 1.0 : 0.0) : tensor.normal_(0, 0.02);
+    tensor.dim() == 1 ? tensor.fill_(named.name.find("norm") != std::string::npos ? 1.0 : 0.0)
+                      : tensor.normal_(0, 0.02);
   }
   return decoder;
 }
@@ -109,9 +113,11 @@ double MedianSeconds(const at::Device& device, int warm, int runs, const Body& b
 
 void Print(const char* id, double tokens, double seconds, double flops_per_token, const at::Device& device) {
   const policy::DeviceMemory memory = policy::MemoryOf(device);
-  std::printf("{\"bench\": \"%s\", \"tokens\": %.0f, \"seconds\": %.4f, \"tok_s\": %.0f, \"mfu\": %.4f, \"peak_gb\": %.2f, \"reserved_gb\": %.2f}\n",
-              id, tokens, seconds, tokens / seconds, tokens / seconds * flops_per_token / kPeakFlops, memory.peak_bytes / 1e9,
-              memory.reserved_peak_bytes / 1e9);
+  std::printf(
+      "{\"bench\": \"%s\", \"tokens\": %.0f, \"seconds\": %.4f, \"tok_s\": %.0f, \"mfu\": %.4f, \"peak_gb\": %.2f, "
+      "\"reserved_gb\": %.2f}\n",
+      id, tokens, seconds, tokens / seconds, tokens / seconds * flops_per_token / kPeakFlops, memory.peak_bytes / 1e9,
+      memory.reserved_peak_bytes / 1e9);
   std::fflush(stdout);
 }
 
@@ -123,13 +129,16 @@ double RelativeError(const at::Tensor& got, const at::Tensor& want) {
 }
 
 void PrintCheck(const std::string& name, double error, double limit) {
-  std::printf("{\"check\": \"%s\", \"relative_error\": %.3g, \"limit\": %.3g, \"ok\": %s}\n", name.c_str(), error, limit, error <= limit ? "true" : "false");
+  std::printf("{\"check\": \"%s\", \"relative_error\": %.3g, \"limit\": %.3g, \"ok\": %s}\n", name.c_str(), error,
+              limit, error <= limit ? "true" : "false");
   std::fflush(stdout);
 }
 
 // Each kernel against ATen's operators on the same bf16 numbers, in fp32 on the CPU.
 void CheckRows(const at::Device& device) {
-  const auto random = [&](at::IntArrayRef sizes, double scale = 1.0) { return (at::randn(sizes, at::kFloat) * scale).to(at::kBFloat16); };
+  const auto random = [&](at::IntArrayRef sizes, double scale = 1.0) {
+    return (at::randn(sizes, at::kFloat) * scale).to(at::kBFloat16);
+  };
   const auto wide = [](const at::Tensor& t) { return t.to(at::kFloat); };
   for (int64_t dim : {1536, 4096, 128, 8200}) {
     const at::Tensor x = random({333, dim}), w = random({dim}), dy = random({333, dim});
@@ -151,28 +160,43 @@ void CheckRows(const at::Device& device) {
       };
       const auto there = [&](const at::Tensor& t) { return t.to(device); };
       const std::string name = "norm_rotate " + std::to_string(dim) + (normed ? " normed" : "");
-      PrintCheck(name, RelativeError(policy::rows::NormRotate(there(qkv), norms(there), there(cos), there(sin), shape),
-                                     policy::rows::NormRotate(wide(qkv), norms(wide), cos, sin, shape)), 8e-3);
-      const auto got = policy::rows::NormRotateBackward(there(qkv), norms(there), there(cos), there(sin), there(dy), shape);
+      PrintCheck(name,
+                 RelativeError(policy::rows::NormRotate(there(qkv), norms(there), there(cos), there(sin), shape),
+                               policy::rows::NormRotate(wide(qkv), norms(wide), cos, sin, shape)),
+                 8e-3);
+      const auto got =
+          policy::rows::NormRotateBackward(there(qkv), norms(there), there(cos), there(sin), there(dy), shape);
       const auto want = policy::rows::NormRotateBackward(wide(qkv), norms(wide), cos, sin, wide(dy), shape);
       PrintCheck(name + " dqkv", RelativeError(got.dqkv, want.dqkv), 8e-3);
-      if (normed) PrintCheck(name + " dnorms", RelativeError(at::cat({got.dquery_norm, got.dkey_norm}), at::cat({want.dquery_norm, want.dkey_norm})), 8e-3);
+      if (normed)
+        PrintCheck(
+            name + " dnorms",
+            RelativeError(at::cat({got.dquery_norm, got.dkey_norm}), at::cat({want.dquery_norm, want.dkey_norm})),
+            8e-3);
     }
   }
   for (auto activation : {policy::GateActivation::kSilu, policy::GateActivation::kGeluTanh}) {
     const at::Tensor x = random({55, 2 * 8960}), dy = random({55, 8960});
-    PrintCheck("gated", RelativeError(policy::rows::Gated(x.to(device), activation), policy::rows::Gated(wide(x), activation)), 6e-3);
-    const auto got = policy::rows::GatedBackward(x.to(device), dy.to(device), activation), want = policy::rows::GatedBackward(wide(x), wide(dy), activation);
+    PrintCheck("gated",
+               RelativeError(policy::rows::Gated(x.to(device), activation), policy::rows::Gated(wide(x), activation)),
+               6e-3);
+    const auto got = policy::rows::GatedBackward(x.to(device), dy.to(device), activation),
+               want = policy::rows::GatedBackward(wide(x), wide(dy), activation);
     PrintCheck("gated backward", RelativeError(got.dgate_up, want.dgate_up), 6e-3);
     PrintCheck("gated again", RelativeError(got.y, want.y), 6e-3);
   }
-  const at::Tensor logits = at::randn({65, 151936}) * 3, targets = at::randint(0, 151936, {65}, at::kLong), dl = at::randn({65}), de = at::randn({65});
+  const at::Tensor logits = at::randn({65, 151936}) * 3, targets = at::randint(0, 151936, {65}, at::kLong),
+                   dl = at::randn({65}), de = at::randn({65});
   const auto want = policy::rows::LogProbs(logits.to(at::kDouble), targets, 0.7);
   const auto got = policy::rows::LogProbs(logits.to(device), targets.to(device), 0.7);
   PrintCheck("log_probs", RelativeError(got.log_probs, want.log_probs), 1e-5);
   PrintCheck("entropy", RelativeError(got.entropy, want.entropy), 1e-4);
-  PrintCheck("dlogits", RelativeError(policy::rows::LogProbsBackward(logits.to(device), targets.to(device), got, dl.to(device), de.to(device), 0.7, at::kBFloat16),
-                                      policy::rows::LogProbsBackward(logits.to(at::kDouble), targets, want, dl.to(at::kDouble), de.to(at::kDouble), 0.7, at::kDouble)), 6e-3);
+  PrintCheck("dlogits",
+             RelativeError(policy::rows::LogProbsBackward(logits.to(device), targets.to(device), got, dl.to(device),
+                                                          de.to(device), 0.7, at::kBFloat16),
+                           policy::rows::LogProbsBackward(logits.to(at::kDouble), targets, want, dl.to(at::kDouble),
+                                                          de.to(at::kDouble), 0.7, at::kDouble)),
+             6e-3);
   const at::Tensor a = random({700, 96}), b = random({700, 72}), start = at::randn({96, 72});
   at::Tensor sum = start.clone().to(device);
   policy::rows::AddProduct(sum, a.to(device).t(), b.to(device));
@@ -192,7 +216,8 @@ Gradients GradientsOf(Decoder& decoder, const std::vector<trainer::TrainSequence
   auto sft = trainer::SftTrainer::Create(options, decoder).value();
   const double loss = sft->Step(sequences).value().at("loss");
   Gradients out{loss, {}};
-  for (const policy::Leaf& leaf : decoder.TrainedLeaves()) out.by_name.emplace_back(leaf.name, leaf.value.grad().to(at::kCPU).to(at::kFloat).clone());
+  for (const policy::Leaf& leaf : decoder.TrainedLeaves())
+    out.by_name.emplace_back(leaf.name, leaf.value.grad().to(at::kCPU).to(at::kFloat).clone());
   return out;
 }
 
@@ -208,7 +233,8 @@ void CheckModels(const at::Device& device) {
   gemma.embedding_scale = 16;
   gemma.layer_is_local = {true, true, false};
   gemma.sliding_window = 20;
-  for (auto& [name, config] : std::vector<std::pair<std::string, ModelConfig>>{{"qwen2", qwen2}, {"qwen3", qwen3}, {"gemma", gemma}}) {
+  for (auto& [name, config] :
+       std::vector<std::pair<std::string, ModelConfig>>{{"qwen2", qwen2}, {"qwen3", qwen3}, {"gemma", gemma}}) {
     config.initializer_range = 0.08;
     auto plain = Decoder::Create(config).value();
     plain->parameters().Initialize(3);
@@ -232,7 +258,8 @@ void CheckModels(const at::Device& device) {
         at::NoGradGuard no_grad;
         for (const policy::NamedTensor& named : loras.back()->named()) {
           at::Tensor tensor = named.tensor;
-          if (named.name.find("lora_B") != std::string::npos) tensor.copy_(at::linspace(-0.05, 0.05, tensor.numel()).view(tensor.sizes()).to(at::kBFloat16));
+          if (named.name.find("lora_B") != std::string::npos)
+            tensor.copy_(at::linspace(-0.05, 0.05, tensor.numel()).view(tensor.sizes()).to(at::kBFloat16));
           if (named.name.find("lora_A") != std::string::npos) tensor.copy_(tensor.to(at::kBFloat16).clone());
         }
         decoder.UseLora(loras.back().get());
@@ -255,7 +282,8 @@ void CheckModels(const at::Device& device) {
         }
         PrintCheck(label + " worst gradient (" + where + ")", worst, 5e-2);
         at::NoGradGuard no_grad;
-        const auto a = trainer::ScoreSequences(*half, sequences, 1, 10000).value(), b = trainer::ScoreSequences(*half, sequences, 1, 130).value();
+        const auto a = trainer::ScoreSequences(*half, sequences, 1, 10000).value(),
+                   b = trainer::ScoreSequences(*half, sequences, 1, 130).value();
         const auto c = trainer::ScoreSequences(*plain, sequences, 1, 10000).value();
         double cut = 0, gap = 0, count = 0;
         for (size_t i = 0; i < a.size(); ++i) {
@@ -315,8 +343,9 @@ void FullPhases(const at::Device& device) {
     sft->Step(sequences).value();
     mark(-1);
   }
-  std::printf("{\"phases\": \"qwen1_5b full\", \"forward_s\": %.4f, \"backward_and_norm_s\": %.4f, \"optimizer_s\": %.4f}\n",
-              seconds[1] / 5, seconds[2] / 5, seconds[3] / 5);
+  std::printf(
+      "{\"phases\": \"qwen1_5b full\", \"forward_s\": %.4f, \"backward_and_norm_s\": %.4f, \"optimizer_s\": %.4f}\n",
+      seconds[1] / 5, seconds[2] / 5, seconds[3] / 5);
   std::fflush(stdout);
 }
 
@@ -332,7 +361,8 @@ void Operators(const at::Device& device) {
     }
     const at::Tensor gradient = at::randn_like(forward());
     seconds[1] = MedianSeconds(device, 2, 5, [&] { forward().backward(gradient); });
-    std::printf("{\"operator\": \"%s\", \"forward_ms\": %.3f, \"backward_ms\": %.3f}\n", name, seconds[0] * 1e3, (seconds[1] - seconds[0]) * 1e3);
+    std::printf("{\"operator\": \"%s\", \"forward_ms\": %.3f, \"backward_ms\": %.3f}\n", name, seconds[0] * 1e3,
+                (seconds[1] - seconds[0]) * 1e3);
     std::fflush(stdout);
   };
   const auto weight = [&](at::IntArrayRef sizes) {
@@ -346,7 +376,8 @@ void Operators(const at::Device& device) {
   policy::Prologue gated;
   gated.kind = policy::Prologue::Kind::kGated;
   {
-    const at::Tensor x = leaf(1536), wqkv = weight({2048, 1536}), bias = weight({2048}), wo = weight({1536, 1536}), wg = weight({17920, 1536}), wd = weight({1536, 8960});
+    const at::Tensor x = leaf(1536), wqkv = weight({2048, 1536}), bias = weight({2048}), wo = weight({1536, 1536}),
+                     wg = weight({17920, 1536}), wd = weight({1536, 8960});
     const at::Tensor gate_up = leaf(17920), qkv = leaf(2048);
     time("rms_norm", [&] { return policy::NormRows(x, norm, 0, 1e-6); });
     time("norm + qkv", [&] { return policy::Project(x, normed, wqkv, bias, nullptr); });
@@ -360,13 +391,17 @@ void Operators(const at::Device& device) {
     time("flash attention", [&] { return policy::FlashAttention(qkv, offsets, length, shape); });
     try {
       at::NoGradGuard no_grad;
-      PrintCheck("dense attention", RelativeError(policy::DenseAttention(qkv, length, shape), policy::FlashAttention(qkv, offsets, length, shape)), 6e-3);
+      PrintCheck("dense attention",
+                 RelativeError(policy::DenseAttention(qkv, length, shape),
+                               policy::FlashAttention(qkv, offsets, length, shape)),
+                 6e-3);
       at::AutoGradMode with(true);
       std::vector<at::Tensor> gradients;
       const at::Tensor pull = at::randn({tokens, 1536}, bf16);
       for (bool dense : {true, false}) {
         at::Tensor input = qkv.detach().clone().requires_grad_();
-        (dense ? policy::DenseAttention(input, length, shape) : policy::FlashAttention(input, offsets, length, shape)).backward(pull);
+        (dense ? policy::DenseAttention(input, length, shape) : policy::FlashAttention(input, offsets, length, shape))
+            .backward(pull);
         gradients.push_back(input.grad());
       }
       PrintCheck("dense attention gradient", RelativeError(gradients[0], gradients[1]), 1e-2);
@@ -375,13 +410,16 @@ void Operators(const at::Device& device) {
       std::printf("{\"failed\": \"dense attention\", \"why\": \"%.200s\"}\n", error.what());
     }
   }
-  const at::Tensor table = weight({151936, 1536}), hidden = leaf(1536), ids = at::randint(0, 151936, {tokens}, at::kLong).to(device);
+  const at::Tensor table = weight({151936, 1536}), hidden = leaf(1536),
+                   ids = at::randint(0, 151936, {tokens}, at::kLong).to(device);
   time("embedding", [&] { return policy::Embed(table, ids); });
   for (int bits : {26, 28, 29}) {
-    time(("log-probs, chunks of 2^" + std::to_string(bits)).c_str(), [&] { return policy::ChunkedLogProbs(hidden, table, ids, 1.0, int64_t{1} << bits).log_probs; });
+    time(("log-probs, chunks of 2^" + std::to_string(bits)).c_str(),
+         [&] { return policy::ChunkedLogProbs(hidden, table, ids, 1.0, int64_t{1} << bits).log_probs; });
   }
   const at::Tensor flat = at::zeros({1543714304}, bf16.dtype(at::kFloat));
-  std::printf("{\"operator\": \"gradient norm\", \"forward_ms\": %.3f}\n", 1e3 * MedianSeconds(device, 1, 5, [&] { at::linalg_vector_norm(flat, 2).item<float>(); }));
+  std::printf("{\"operator\": \"gradient norm\", \"forward_ms\": %.3f}\n",
+              1e3 * MedianSeconds(device, 1, 5, [&] { at::linalg_vector_norm(flat, 2).item<float>(); }));
 }
 
 void Score(const at::Device& device) {
@@ -389,18 +427,21 @@ void Score(const at::Device& device) {
   auto decoder = RandomDecoder(config, device, false);
   const auto sequences = Sequences(4, 4096, config.vocab_size);
   policy::ResetPeakMemory(device);
-  const double median = MedianSeconds(device, 2, 7, [&] { trainer::ScoreSequences(*decoder, sequences, 1, 1 << 20).value(); });
+  const double median =
+      MedianSeconds(device, 2, 7, [&] { trainer::ScoreSequences(*decoder, sequences, 1, 1 << 20).value(); });
   Print("qwen8b score", 4 * 4096, median, 2 * Multiplied(*decoder) + AttentionFlops(config, 4, 4096), device);
 }
 
-// Full sharding: each rank has 4 x 4096 tokens of its own a step. Under torchrun; alone it is the figure to compare with.
+// Full sharding: each rank has 4 x 4096 tokens of its own a step. Under torchrun; alone it is the figure to compare
+// with.
 int Sharded(const trainer::RankEnvironment& environment, const at::Device& device) {
   trainer::CommunicatorOptions comm;
   comm.on_dead_rank = trainer::ExitOnDeadRank();
   const auto ranks = trainer::Connect(environment, device, comm).value();
   const int n = environment.world_size, r = environment.rank;
   const auto report = [&](const char* id, double tokens, double seconds, double flops) {
-    if (r == 0) Print((std::string(id) + ", " + std::to_string(n) + " ranks").c_str(), tokens, seconds, flops / n, device);
+    if (r == 0)
+      Print((std::string(id) + ", " + std::to_string(n) + " ranks").c_str(), tokens, seconds, flops / n, device);
   };
   {  // the same 8 sequences a step whatever the number of ranks: losses to compare
     ModelConfig config = Shape(32000, 1024, 2816, 8, 8, 2, 128);
@@ -416,7 +457,8 @@ int Sharded(const trainer::RankEnvironment& environment, const at::Device& devic
     for (size_t i = r; i < all.size(); i += n) own.push_back(all[i]);
     for (int step = 0; step < 50; ++step) {
       const double loss = sft->Step(own).value().at("loss");
-      if (r == 0 && step % 7 == 0) std::printf("{\"curve\": \"%d ranks\", \"step\": %d, \"loss\": %.6f}\n", n, step, loss);
+      if (r == 0 && step % 7 == 0)
+        std::printf("{\"curve\": \"%d ranks\", \"step\": %d, \"loss\": %.6f}\n", n, step, loss);
     }
   }
   for (bool large : {false, true}) {
@@ -439,7 +481,8 @@ int Sharded(const trainer::RankEnvironment& environment, const at::Device& devic
     const auto sequences = Sequences(4, 4096, config.vocab_size);
     policy::ResetPeakMemory(device);
     const double median = MedianSeconds(device, 2, 5, [&] { sft->Step(sequences).value(); });
-    report(large ? "qwen8b full, checkpointed" : "qwen1_5b full", 4.0 * 4096 * n, median, 6 * multiplied + AttentionFlops(config, 12, 4096));
+    report(large ? "qwen8b full, checkpointed" : "qwen1_5b full", 4.0 * 4096 * n, median,
+           6 * multiplied + AttentionFlops(config, 12, 4096));
   }
   return 0;
 }
@@ -460,8 +503,8 @@ void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
   const auto sequences = Sequences(8, 2048, config.vocab_size);
   policy::ResetPeakMemory(device);
   const double median = MedianSeconds(device, 2, 5, [&] { sft->Step(sequences).value(); });
-  Print(("qwen8b lora, " + std::to_string(sequences_per_micro_batch) + " x 2048 a micro-batch").c_str(), 8 * 2048, median,
-        4 * Multiplied(*decoder) + AttentionFlops(config, 8, 2048), device);
+  Print(("qwen8b lora, " + std::to_string(sequences_per_micro_batch) + " x 2048 a micro-batch").c_str(), 8 * 2048,
+        median, 4 * Multiplied(*decoder) + AttentionFlops(config, 8, 2048), device);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/loop/log_prob_file.h"
 #include "trainer/loop/rl_loop.h"
+#include "trainer/loop/self_test.h"
 
 namespace hone::cli {
 namespace {
@@ -50,6 +51,16 @@ std::string StepFigures(const trainer::StepMetrics& m) {
   const double seconds = std::max(1e-9, figure("seconds/verify"));
   absl::StrAppendFormat(&text, "  %.0f verdicts/s", figure("verdicts") / seconds);
   return text;
+}
+
+// Sampler and learner must agree on what they would train with; a policy of half precision rounds.
+absl::Status SelfTest(const RlSettings& settings, rollout::Engine& engine, policy::Decoder& decoder) {
+  trainer::SelfTestOptions options;
+  options.temperature = settings.temperature;
+  options.mean_limit = decoder.parameters().leaves()[0].value.scalar_type() == at::kFloat ? 1e-4 : 5e-3;
+  for (int32_t t = 0; t < 16; ++t) options.prompt_ids.push_back(static_cast<int32_t>((t * 37 + 11) % decoder.config().vocab_size));
+  options.tokens = std::min<int64_t>(32, decoder.config().max_position_embeddings - 16);
+  return trainer::TestLogProbs(engine, decoder, options).status();
 }
 
 absl::StatusOr<std::unique_ptr<trainer::LogProbFile>> OpenLogProbs(const RlSettings& settings, const RunFolder& folder) {
@@ -143,6 +154,7 @@ absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig
     HONE_RETURN_IF_ERROR(loop.Restore(data));
   }
 
+  HONE_RETURN_IF_ERROR(SelfTest(settings, parts.engine, decoder));
   Progress progress("rl", settings.steps);
   while (loop.step() < settings.steps) {
     HONE_RETURN_IF_ERROR(Interrupted());

@@ -52,15 +52,23 @@ Json Line(const std::string& task_id, const Answer& answer, int cluster, int clu
               {"cluster", cluster},
               {"clusters", clusters},
               {"speedup_low", Speedup(verdict)},
-              {"provenance", {{"policy", origin}, {"policy_version", version}, {"group", answer.group}, {"episode", answer.episode},
-                              {"protocol", verdict.protocol}, {"device", verdict.device}, {"toolchain", verdict.toolchain}, {"method", "rejection"}}}};
+              {"provenance",
+               {{"policy", origin},
+                {"policy_version", version},
+                {"group", answer.group},
+                {"episode", answer.episode},
+                {"protocol", verdict.protocol},
+                {"device", verdict.device},
+                {"toolchain", verdict.toolchain},
+                {"method", "rejection"}}}};
 }
 
 absl::Status SampleRounds(const RftConfig& config, const RolloutParts& parts, RunFolder& folder) {
   const std::string path = folder.Path("journal.jsonl.zst");
   int64_t done = 0;
   if (FileExists(path)) {
-    HONE_ASSIGN_OR_RETURN(const JournalReadResult read, ReadJournal(path, [](const Group&) { return absl::OkStatus(); }));
+    HONE_ASSIGN_OR_RETURN(const JournalReadResult read,
+                          ReadJournal(path, [](const Group&) { return absl::OkStatus(); }));
     done = read.groups;
   }
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(path));
@@ -85,7 +93,8 @@ absl::Status SampleRounds(const RftConfig& config, const RolloutParts& parts, Ru
     std::vector<rollout::GroupRequest> requests;
     const int64_t round = next / width;
     for (int64_t i = 0; i < width; ++i, ++next) {
-      HONE_ASSIGN_OR_RETURN(const Problem problem, parts.problems.Next());  // also those done: they decide what comes next
+      HONE_ASSIGN_OR_RETURN(const Problem problem,
+                            parts.problems.Next());  // also those done: they decide what comes next
       if (next < done) continue;
       rollout::GroupRequest request{absl::StrFormat("rft-%06d", next), problem.task, {}, false};
       HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problem));
@@ -109,8 +118,8 @@ absl::Status SampleRounds(const RftConfig& config, const RolloutParts& parts, Ru
 
 }  // namespace
 
-absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std::string& path, const DrawSettings& draw,
-                                           int64_t seed, const std::string& origin) {
+absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std::string& path,
+                                           const DrawSettings& draw, int64_t seed, const std::string& origin) {
   RftFigures figures;
   std::map<std::string, std::vector<Answer>> by_task;
   const auto visit = [&](const Group& group) {
@@ -140,7 +149,10 @@ absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std
     uint64_t task_seed = static_cast<uint64_t>(seed);
     for (char c : task_id) task_seed = (task_seed ^ static_cast<unsigned char>(c)) * 1099511628211ull;
     for (size_t index : trainer::DrawFromClusters(clusters, static_cast<size_t>(draw.per_task), task_seed)) {
-      absl::StrAppend(&text, Line(task_id, answers[index], clusters[index], count, origin).dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
+      absl::StrAppend(&text,
+                      Line(task_id, answers[index], clusters[index], count, origin)
+                          .dump(-1, ' ', false, Json::error_handler_t::replace),
+                      "\n");
       ++figures.lines;
     }
   }
@@ -149,8 +161,10 @@ absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std
 }
 
 absl::Status RunRft(const RftConfig& config, const std::string& folder, bool resume) {
-  if (config.policy.start.empty()) return absl::InvalidArgumentError("policy.start is not set: an HF folder, a run's folder or a checkpoint");
-  policy::SetComputeThreads(config.threads > 0 ? static_cast<int>(config.threads) : static_cast<int>(std::thread::hardware_concurrency()));
+  if (config.policy.start.empty())
+    return absl::InvalidArgumentError("policy.start is not set: an HF folder, a run's folder or a checkpoint");
+  policy::SetComputeThreads(config.threads > 0 ? static_cast<int>(config.threads)
+                                               : static_cast<int>(std::thread::hardware_concurrency()));
   policy::SeedOperators(static_cast<uint64_t>(config.seed));
   HONE_ASSIGN_OR_RETURN(const StartingPolicy start, LoadStart(config.policy.start));
   std::unique_ptr<Prompter> prompter;
@@ -172,11 +186,17 @@ absl::Status RunRft(const RftConfig& config, const std::string& folder, bool res
   }
   const int64_t model_context = start.decoder->config().max_position_embeddings;
   const int64_t context = config.policy.context > 0 ? std::min(config.policy.context, model_context) : model_context;
-  const std::vector<Baseline> baselines = config.draw.min_speedup > 0 ? std::vector<Baseline>{Baseline::kScalar, Baseline::kEager} : std::vector<Baseline>{};
-  const RolloutParts parts{*problems, *prompter, *engine, *verifier.client, VerifyWith(config.verifier, baselines), context, config.seed};
+  const std::vector<Baseline> baselines = config.draw.min_speedup > 0
+                                              ? std::vector<Baseline>{Baseline::kScalar, Baseline::kEager}
+                                              : std::vector<Baseline>{};
+  const RolloutParts parts{*problems, *prompter,  *engine, *verifier.client, VerifyWith(config.verifier, baselines),
+                           context,   config.seed};
   HONE_RETURN_IF_ERROR(run_folder.Timed("sample and verify", [&] { return SampleRounds(config, parts, run_folder); }));
-  HONE_ASSIGN_OR_RETURN(const RftFigures f, WriteRftDataset(run_folder.Path("journal.jsonl.zst"), run_folder.Path("dataset.jsonl"), config.draw, config.seed, start.weights));
-  const Json figures{{"groups", f.groups}, {"tasks", f.tasks}, {"samples", f.samples}, {"right", f.right}, {"infra", f.infra}, {"clusters", f.clusters}, {"lines", f.lines}};
+  HONE_ASSIGN_OR_RETURN(const RftFigures f,
+                        WriteRftDataset(run_folder.Path("journal.jsonl.zst"), run_folder.Path("dataset.jsonl"),
+                                        config.draw, config.seed, start.weights));
+  const Json figures{{"groups", f.groups}, {"tasks", f.tasks},       {"samples", f.samples}, {"right", f.right},
+                     {"infra", f.infra},   {"clusters", f.clusters}, {"lines", f.lines}};
   return WriteFileAtomically(run_folder.Path("rft.json"), figures.dump(2) + "\n");
 }
 

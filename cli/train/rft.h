@@ -1,12 +1,12 @@
 #pragma once
 
-// `hone rft`: makes a data set for rejection fine-tuning. A policy answers each task several times, a verifier (started here,
-// or a farm's endpoint) judges the answers, the right ones are clustered by implementation and some are drawn from the
-// clusters. `hone sft` then trains on the result. Leaves in the run's folder:
+// `hone rft`: makes a data set for rejection fine-tuning. A policy answers each task several times, a verifier (started
+// here, or a farm's endpoint) judges the answers, the right ones are clustered by implementation and some are drawn
+// from the clusters. `hone sft` then trains on the result. Leaves in the run's folder:
 //
 //   journal.jsonl.zst   every group sampled, with verdicts; an interrupted run goes on after it
-//   dataset.jsonl       one drawn answer a line: exact ids, texts, cluster, speedup and provenance; made anew from the journal
-//   rft.json            figures: tasks, samples, right ones, clusters, lines
+//   dataset.jsonl       one drawn answer a line: exact ids, texts, cluster, speedup and provenance; made anew from the
+//   journal rft.json            figures: tasks, samples, right ones, clusters, lines
 
 #include <cstdint>
 #include <string>
@@ -28,8 +28,10 @@ struct DrawSettings {
 template <class F>
 void Describe(F& f, DrawSettings& c) {
   f.Value("per_task", c.per_task, Range<int64_t>(1, 4096), "answers a task, taken from its clusters in turn");
-  f.Value("similarity", c.similarity, Range(0.0, 1.0), "of the code's shingles from which two answers are one implementation");
-  f.Value("min_speedup", c.min_speedup, Range(0.0, 1000.0), "lower bound of the speedup over any baseline; slower answers are left out; 0: all right ones stay");
+  f.Value("similarity", c.similarity, Range(0.0, 1.0),
+          "of the code's shingles from which two answers are one implementation");
+  f.Value("min_speedup", c.min_speedup, Range(0.0, 1000.0),
+          "lower bound of the speedup over any baseline; slower answers are left out; 0: all right ones stay");
 }
 
 struct RftConfig {
@@ -68,9 +70,9 @@ absl::Status RunRft(const RftConfig& config, const std::string& folder, bool res
 struct RftFigures {
   int64_t groups = 0, tasks = 0, samples = 0, right = 0, infra = 0, clusters = 0, lines = 0;
 };
-/// Writes `path` out of the groups of a journal: first turns whose verdict is OK, those of a task together. `origin` goes into
-/// each line's provenance.
-absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std::string& path, const DrawSettings& draw,
-                                           int64_t seed, const std::string& origin);
+/// Writes `path` out of the groups of a journal: first turns whose verdict is OK, those of a task together. `origin`
+/// goes into each line's provenance.
+absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std::string& path,
+                                           const DrawSettings& draw, int64_t seed, const std::string& origin);
 
 }  // namespace hone::cli

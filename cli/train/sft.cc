@@ -57,11 +57,14 @@ absl::StatusOr<Examples> ReadExamples(const SftConfig& config, const std::string
       ++out.too_long;
       continue;
     }
-    if (!sequence.ok()) return absl::Status(sequence.status().code(), absl::StrCat(config.data, ": ", sequence.status().message()));
+    if (!sequence.ok())
+      return absl::Status(sequence.status().code(), absl::StrCat(config.data, ": ", sequence.status().message()));
     all.push_back(*std::move(sequence));
   }
   const size_t held = static_cast<size_t>(std::floor(config.held_out * static_cast<double>(all.size())));
-  if (all.size() <= held) return absl::InvalidArgumentError(absl::StrCat(config.data, ": no example of at most ", config.max_length, " tokens is left to train on"));
+  if (all.size() <= held)
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.data, ": no example of at most ", config.max_length, " tokens is left to train on"));
   out.held_out.assign(std::make_move_iterator(all.end() - held), std::make_move_iterator(all.end()));
   all.resize(all.size() - held);
   out.train = std::move(all);
@@ -90,23 +93,30 @@ class SftRun {
  public:
   SftRun(const SftConfig& config, RunFolder folder) : config_(config), folder_(std::move(folder)) {}
 
-  absl::Status Prepare(const trainer::RankEnvironment& environment, std::unique_ptr<trainer::Communicator> ranks, const at::Device& device) {
+  absl::Status Prepare(const trainer::RankEnvironment& environment, std::unique_ptr<trainer::Communicator> ranks,
+                       const at::Device& device) {
     ranks_ = std::move(ranks);
     first_ = environment.rank == 0;
     const bool half = config_.device.dtype == "bf16";
-    HONE_ASSIGN_OR_RETURN(start_, LoadStart(config_.start, {device, half ? at::kBFloat16 : at::kFloat, config_.device.checkpoint_activations, ranks_ != nullptr}));
+    HONE_ASSIGN_OR_RETURN(start_, LoadStart(config_.start, {device, half ? at::kBFloat16 : at::kFloat,
+                                                            config_.device.checkpoint_activations, ranks_ != nullptr}));
     HONE_ASSIGN_OR_RETURN(examples_, ReadExamples(config_, start_.folder));
     HONE_RETURN_IF_ERROR(AddAdapter(device));
     if (first_) HONE_RETURN_IF_ERROR(CopyPolicyFiles(start_.folder, folder_.Path("policy")));
-    steps_ = config_.steps > 0 ? config_.steps : (config_.epochs * static_cast<int64_t>(examples_.train.size()) + config_.batch - 1) / config_.batch;
+    steps_ = config_.steps > 0
+                 ? config_.steps
+                 : (config_.epochs * static_cast<int64_t>(examples_.train.size()) + config_.batch - 1) / config_.batch;
     trainer::SftOptions options;
     options.learner.adamw.weight_decay = config_.weight_decay;
     options.learner.clip_norm = config_.clip_norm;
     options.learner.micro_batch_tokens = config_.micro_batch_tokens;
     options.learner.ranks = ranks_.get();
-    options.learner.schedule = {config_.schedule == "cosine" ? trainer::Schedule::Shape::kCosine : trainer::Schedule::Shape::kConstant, config_.learning_rate, 0,
-                                static_cast<int64_t>(std::ceil(config_.warmup * static_cast<double>(steps_))), steps_};
-    options.weights = {Objective(config_.objective.name), config_.objective.tau, config_.objective.lambda, config_.objective.window};
+    options.learner.schedule = {
+        config_.schedule == "cosine" ? trainer::Schedule::Shape::kCosine : trainer::Schedule::Shape::kConstant,
+        config_.learning_rate, 0, static_cast<int64_t>(std::ceil(config_.warmup * static_cast<double>(steps_))),
+        steps_};
+    options.weights = {Objective(config_.objective.name), config_.objective.tau, config_.objective.lambda,
+                       config_.objective.window};
     HONE_ASSIGN_OR_RETURN(trainer_, trainer::SftTrainer::Create(options, *start_.decoder));
     if (first_) {
       HONE_ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create(folder_.path(), clock_));
@@ -115,7 +125,10 @@ class SftRun {
   }
 
   absl::Status Run() {
-    nlohmann::json figures{{"examples", examples_.train.size()}, {"held_out", examples_.held_out.size()}, {"too_long", examples_.too_long}, {"steps", steps_}};
+    nlohmann::json figures{{"examples", examples_.train.size()},
+                           {"held_out", examples_.held_out.size()},
+                           {"too_long", examples_.too_long},
+                           {"steps", steps_}};
     if (trainer_->learner().step() == 0) HONE_RETURN_IF_ERROR(Measure("held_out_nll_before", figures));
     HONE_RETURN_IF_ERROR(folder_.Timed("fine-tune", [&] { return Steps(); }));
     HONE_RETURN_IF_ERROR(Measure("held_out_nll_after", figures));
@@ -137,7 +150,9 @@ class SftRun {
     options.alpha = config_.lora.alpha;
     options.targets = config_.lora.targets;
     const at::ScalarType dtype = start_.decoder->parameters().leaves()[0].value.scalar_type();
-    HONE_ASSIGN_OR_RETURN(lora_, policy::Lora::Create(start_.decoder->config(), options, at::TensorOptions(device).dtype(dtype), static_cast<uint64_t>(config_.seed)));
+    HONE_ASSIGN_OR_RETURN(
+        lora_, policy::Lora::Create(start_.decoder->config(), options, at::TensorOptions(device).dtype(dtype),
+                                    static_cast<uint64_t>(config_.seed)));
     start_.decoder->UseLora(lora_.get());
     return absl::OkStatus();
   }
@@ -162,11 +177,13 @@ class SftRun {
   }
 
   // This rank's part of examples that all ranks know.
-  std::vector<trainer::TrainSequence> Own(const std::vector<trainer::TrainSequence>& from, const std::vector<size_t>& which) const {
+  std::vector<trainer::TrainSequence> Own(const std::vector<trainer::TrainSequence>& from,
+                                          const std::vector<size_t>& which) const {
     std::vector<int64_t> lengths;
     for (size_t index : which) lengths.push_back(from[index].length());
     std::vector<trainer::TrainSequence> own;
-    for (size_t i : trainer::ShareOfRank(lengths, ranks_ ? ranks_->size() : 1, ranks_ ? ranks_->rank() : 0)) own.push_back(from[which[i]]);
+    for (size_t i : trainer::ShareOfRank(lengths, ranks_ ? ranks_->size() : 1, ranks_ ? ranks_->rank() : 0))
+      own.push_back(from[which[i]]);
     return own;
   }
 
@@ -188,15 +205,17 @@ class SftRun {
         if (sharded_) HONE_RETURN_IF_ERROR(sharded_->Wait());
         return absl::CancelledError("interrupted; --resume goes on from here");
       }
-      HONE_ASSIGN_OR_RETURN(const trainer::StepMetrics m,
-                            trainer_->Step(Own(examples_.train, BatchOf(step, config_.batch, examples_.train.size(), config_.seed))));
+      HONE_ASSIGN_OR_RETURN(
+          const trainer::StepMetrics m,
+          trainer_->Step(Own(examples_.train, BatchOf(step, config_.batch, examples_.train.size(), config_.seed))));
       if (first_) {
         trainer::StepMetrics named;
         for (const auto& [name, value] : m) named["sft/" + name] = value;
         const policy::DeviceMemory memory = policy::MemoryOf(start_.decoder->parameters().leaves()[0].value.device());
         if (memory.peak_bytes > 0) named["sft/peak_gb"] = static_cast<double>(memory.peak_bytes) / 1e9;
         HONE_RETURN_IF_ERROR(metrics_->Write(step, named));
-        progress->Update(step + 1, absl::StrFormat("nll %.4f  norm %.2f  %.0f tok/s", m.at("nll"), m.at("gradient_norm"), m.at("tokens_per_s")));
+        progress->Update(step + 1, absl::StrFormat("nll %.4f  norm %.2f  %.0f tok/s", m.at("nll"),
+                                                   m.at("gradient_norm"), m.at("tokens_per_s")));
       }
       if ((step + 1) % config_.checkpoint_every == 0 || step + 1 == steps_) HONE_RETURN_IF_ERROR(Save());
     }
@@ -211,7 +230,8 @@ class SftRun {
     std::vector<size_t> all(examples_.held_out.size());
     std::iota(all.begin(), all.end(), size_t{0});
     const std::vector<trainer::TrainSequence> own = Own(examples_.held_out, all);
-    HONE_ASSIGN_OR_RETURN(const auto scores, trainer::ScoreSequences(*start_.decoder, own, 1.0, config_.micro_batch_tokens, ranks_.get()));
+    HONE_ASSIGN_OR_RETURN(const auto scores,
+                          trainer::ScoreSequences(*start_.decoder, own, 1.0, config_.micro_batch_tokens, ranks_.get()));
     std::vector<double> sums{0, 0};
     for (size_t i = 0; i < own.size(); ++i) {
       sums[0] -= std::accumulate(scores[i].begin(), scores[i].end(), 0.0);
@@ -224,7 +244,9 @@ class SftRun {
 
   absl::Status Export() {
     if (lora_ != nullptr) return first_ ? lora_->Save(folder_.Path("adapter"), start_.weights) : absl::OkStatus();
-    const auto save = [&] { return first_ ? policy::SaveHfWeights(*start_.decoder, folder_.Path("policy")) : absl::OkStatus(); };
+    const auto save = [&] {
+      return first_ ? policy::SaveHfWeights(*start_.decoder, folder_.Path("policy")) : absl::OkStatus();
+    };
     return ranks_ != nullptr ? trainer_->learner().sharded()->WithWholeWeights(save) : save();
   }
 
@@ -246,13 +268,17 @@ class SftRun {
 }  // namespace
 
 absl::Status RunSft(const SftConfig& config, const std::string& folder, bool resume) {
-  for (const auto& [name, value] : {std::pair<const char*, const std::string*>{"start", &config.start}, {"data", &config.data}}) {
+  for (const auto& [name, value] :
+       {std::pair<const char*, const std::string*>{"start", &config.start}, {"data", &config.data}}) {
     if (value->empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
   }
   HONE_ASSIGN_OR_RETURN(const trainer::RankEnvironment environment, trainer::ReadRankEnvironment());
   const bool own_device = config.device.device == "cuda" && !environment.alone();
-  HONE_ASSIGN_OR_RETURN(const at::Device device, policy::FindDevice(own_device ? absl::StrCat("cuda:", environment.local_rank) : config.device.device));
-  policy::SetComputeThreads(config.threads > 0 ? static_cast<int>(config.threads) : static_cast<int>(std::thread::hardware_concurrency()));
+  HONE_ASSIGN_OR_RETURN(
+      const at::Device device,
+      policy::FindDevice(own_device ? absl::StrCat("cuda:", environment.local_rank) : config.device.device));
+  policy::SetComputeThreads(config.threads > 0 ? static_cast<int>(config.threads)
+                                               : static_cast<int>(std::thread::hardware_concurrency()));
   policy::SeedOperators(static_cast<uint64_t>(config.seed));
   WatchForInterrupt();
   trainer::CommunicatorOptions comm;

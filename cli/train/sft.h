@@ -1,13 +1,12 @@
 #pragma once
 
-// `hone sft`: supervised fine-tuning on a JSON Lines data set, on one device or on the ranks that torchrun, srun or JobSet
-// start. Leaves in the run's folder:
+// `hone sft`: supervised fine-tuning on a JSON Lines data set, on one device or on the ranks that torchrun, srun or
+// JobSet start. Leaves in the run's folder:
 //
-//   policy/                 an HF folder with the new weights (with an adapter: the model that it belongs to stays where it was)
-//   adapter/                with lora.rank > 0: the adapter in PEFT's format
-//   checkpoint/sft/         where an interrupted run goes on
-//   metrics.jsonl, events.out.tfevents.*    one record a step
-//   sft.json                figures of the run: examples, steps, the held-out loss before and after
+//   policy/                 an HF folder with the new weights (with an adapter: the model that it belongs to stays
+//   where it was) adapter/                with lora.rank > 0: the adapter in PEFT's format checkpoint/sft/ where an
+//   interrupted run goes on metrics.jsonl, events.out.tfevents.*    one record a step sft.json                figures
+//   of the run: examples, steps, the held-out loss before and after
 
 #include <cstdint>
 #include <string>
@@ -26,8 +25,10 @@ struct DeviceSettings {
 template <class F>
 void Describe(F& f, DeviceSettings& c) {
   f.Value("device", c.device, "cpu, cuda or cuda:<n>; with several ranks, cuda takes the rank's own");
-  f.Value("dtype", c.dtype, OneOf{{"fp32", "bf16"}}, "of weights and activations; masters, gradients and moments are fp32");
-  f.Value("checkpoint_activations", c.checkpoint_activations, "compute each layer again in the backward pass: less memory, a third more time");
+  f.Value("dtype", c.dtype, OneOf{{"fp32", "bf16"}},
+          "of weights and activations; masters, gradients and moments are fp32");
+  f.Value("checkpoint_activations", c.checkpoint_activations,
+          "compute each layer again in the backward pass: less memory, a third more time");
 }
 
 struct LoraSettings {
@@ -83,12 +84,14 @@ void Describe(F& f, SftConfig& c) {
   f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model on the CPU; 0: one a core");
   f.Value("start", c.start, "an HF folder, a run's folder, or one checkpoint");
   f.Value("data", c.data, "JSON Lines: messages, prompt and response, or token ids");
-  f.Value("held_out", c.held_out, Range(0.0, 0.5), "share of the examples, from the end of the file, that only measures");
+  f.Value("held_out", c.held_out, Range(0.0, 0.5),
+          "share of the examples, from the end of the file, that only measures");
   f.Value("max_length", c.max_length, Range<int64_t>(2, 1 << 24), "tokens; longer examples are left out and counted");
   f.Value("epochs", c.epochs, Range<int64_t>(1, 10'000), "times through the examples");
   f.Value("steps", c.steps, Range<int64_t>(0, 100'000'000), "optimiser steps; 0: what the epochs make");
   f.Value("batch", c.batch, Range<int64_t>(1, 1 << 20), "examples of a step, over all ranks");
-  f.Value("micro_batch_tokens", c.micro_batch_tokens, Range<int64_t>(1, 1 << 26), "tokens of one forward and backward pass");
+  f.Value("micro_batch_tokens", c.micro_batch_tokens, Range<int64_t>(1, 1 << 26),
+          "tokens of one forward and backward pass");
   f.Value("learning_rate", c.learning_rate, Range(0.0, 1.0), "at its peak");
   f.Value("warmup", c.warmup, Range(0.0, 1.0), "share of the steps in which the rate rises");
   f.Value("schedule", c.schedule, OneOf{{"constant", "cosine"}}, "of the rate after that");

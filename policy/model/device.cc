@@ -14,8 +14,8 @@
 namespace hone::policy {
 namespace {
 
-// libtorch_cuda.so beside the libtorch_cpu.so that this process runs on. Nothing may ask torch whether it has CUDA before
-// that: the answer is kept for ever.
+// libtorch_cuda.so beside the libtorch_cpu.so that this process runs on. Nothing may ask torch whether it has CUDA
+// before that: the answer is kept for ever.
 absl::Status LoadCuda() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr) {
@@ -43,15 +43,16 @@ absl::StatusOr<at::Device> FindDevice(const std::string& name) {
   }
   HONE_RETURN_IF_ERROR(LoadCuda());
   HONE_ASSIGN_OR_RETURN(const int count, CatchTorch("cuda", [&] {
-    return static_cast<int>(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount());
-  }));
-  if (index >= count) return absl::FailedPreconditionError(absl::StrCat("device ", name, ": the driver shows ", count, " devices"));
+                          return static_cast<int>(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount());
+                        }));
+  if (index >= count)
+    return absl::FailedPreconditionError(absl::StrCat("device ", name, ": the driver shows ", count, " devices"));
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(index));
   HONE_RETURN_IF_ERROR(CatchTorch("cuda", [&] {
-    at::globalContext().lazyInitDevice(at::kCUDA);
-    UseDevice(device);
-    return true;
-  }).status());
+                         at::globalContext().lazyInitDevice(at::kCUDA);
+                         UseDevice(device);
+                         return true;
+                       }).status());
   return device;
 }
 
@@ -81,7 +82,8 @@ int64_t FreeBytes(const at::Device& device) {
 }
 
 void ResetPeakMemory(const at::Device& device) {
-  if (c10::DeviceAllocator* allocator = AllocatorOf(device); allocator != nullptr) allocator->resetPeakStats(device.index());
+  if (c10::DeviceAllocator* allocator = AllocatorOf(device); allocator != nullptr)
+    allocator->resetPeakStats(device.index());
 }
 
 }  // namespace hone::policy

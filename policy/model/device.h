@@ -1,7 +1,7 @@
 #pragma once
 
-// Where tensors live. libtorch's CUDA half is loaded when a CUDA device is first asked for, so that everything else starts
-// fast and runs on machines without a GPU.
+// Where tensors live. libtorch's CUDA half is loaded when a CUDA device is first asked for, so that everything else
+// starts fast and runs on machines without a GPU.
 
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace hone::policy {
 
-/// "cpu", "cuda" (device 0) or "cuda:<n>". kInvalidArgument: another word. kFailedPrecondition says why there is no such
-/// device: libtorch_cuda.so cannot be loaded, or the driver shows fewer devices.
+/// "cpu", "cuda" (device 0) or "cuda:<n>". kInvalidArgument: another word. kFailedPrecondition says why there is no
+/// such device: libtorch_cuda.so cannot be loaded, or the driver shows fewer devices.
 absl::StatusOr<at::Device> FindDevice(const std::string& name);
 
 /// Makes `device` the calling thread's current one: streams and allocations of operators follow it.
@@ -26,7 +26,7 @@ void* CurrentStream(const at::Device& device);
 
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
-  int64_t peak_bytes = 0;       // since the last ResetPeakMemory
+  int64_t peak_bytes = 0;  // since the last ResetPeakMemory
   int64_t reserved_peak_bytes = 0;
 };
 /// What a GPU has free, torch's unused blocks not counted; 0 on the CPU.

@@ -34,14 +34,19 @@ struct FusedModule {
 
 std::vector<FusedModule> Modules(const ModelConfig& c) {
   const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
-  return {{"self_attn.qkv_proj", c.hidden_size, {{"self_attn", "q_proj", q}, {"self_attn", "k_proj", kv}, {"self_attn", "v_proj", kv}}},
+  return {{"self_attn.qkv_proj",
+           c.hidden_size,
+           {{"self_attn", "q_proj", q}, {"self_attn", "k_proj", kv}, {"self_attn", "v_proj", kv}}},
           {"self_attn.o_proj", q, {{"self_attn", "o_proj", c.hidden_size}}},
-          {"mlp.gate_up_proj", c.hidden_size, {{"mlp", "gate_proj", c.intermediate_size}, {"mlp", "up_proj", c.intermediate_size}}},
+          {"mlp.gate_up_proj",
+           c.hidden_size,
+           {{"mlp", "gate_proj", c.intermediate_size}, {"mlp", "up_proj", c.intermediate_size}}},
           {"mlp.down_proj", c.intermediate_size, {{"mlp", "down_proj", c.hidden_size}}}};
 }
 
 const std::set<std::string>& KnownTargets() {
-  static const std::set<std::string> known = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  static const std::set<std::string> known = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                              "gate_proj", "up_proj", "down_proj"};
   return known;
 }
 
@@ -52,7 +57,8 @@ absl::StatusOr<LoraOptions> ReadConfig(const std::string& path) {
   if (!json.is_object()) return bad("not a JSON object");
   if (json.value("peft_type", std::string("LORA")) != "LORA") return bad("peft_type is not LORA");
   for (const char* flag : {"use_rslora", "use_dora", "fan_in_fan_out"}) {
-    if (json.contains(flag) && json[flag].is_boolean() && json[flag].get<bool>()) return bad(flag, " = true is not supported");
+    if (json.contains(flag) && json[flag].is_boolean() && json[flag].get<bool>())
+      return bad(flag, " = true is not supported");
   }
   for (const char* map : {"rank_pattern", "alpha_pattern"}) {
     if (json.contains(map) && json[map].is_object() && !json[map].empty()) return bad(map, " is not supported");
@@ -63,7 +69,8 @@ absl::StatusOr<LoraOptions> ReadConfig(const std::string& path) {
   LoraOptions options;
   if (!json.contains("r") || !json["r"].is_number_integer()) return bad("r is missing");
   if (!json.contains("lora_alpha") || !json["lora_alpha"].is_number()) return bad("lora_alpha is missing");
-  if (!json.contains("target_modules") || !json["target_modules"].is_array()) return bad("target_modules is not a list of names");
+  if (!json.contains("target_modules") || !json["target_modules"].is_array())
+    return bad("target_modules is not a list of names");
   options.rank = json["r"].get<int64_t>();
   options.alpha = json["lora_alpha"].get<double>();
   options.targets.clear();
@@ -78,12 +85,14 @@ absl::StatusOr<LoraOptions> ReadConfig(const std::string& path) {
 }  // namespace
 
 absl::Status Validate(const LoraOptions& o) {
-  if (o.rank < 1 || o.rank > 1024) return absl::InvalidArgumentError(absl::StrCat("lora: rank = ", o.rank, ", allowed [1, 1024]"));
+  if (o.rank < 1 || o.rank > 1024)
+    return absl::InvalidArgumentError(absl::StrCat("lora: rank = ", o.rank, ", allowed [1, 1024]"));
   if (!(o.alpha > 0)) return absl::InvalidArgumentError(absl::StrCat("lora: alpha = ", o.alpha, ", allowed > 0"));
   if (o.targets.empty()) return absl::InvalidArgumentError("lora: targets is empty");
   for (const std::string& target : o.targets) {
     if (KnownTargets().count(target) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("lora: target \"", target, "\", allowed ", absl::StrJoin(KnownTargets(), ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("lora: target \"", target, "\", allowed ", absl::StrJoin(KnownTargets(), ", ")));
     }
   }
   return absl::OkStatus();
@@ -93,44 +102,52 @@ absl::StatusOr<std::unique_ptr<Lora>> Lora::Create(const ModelConfig& config, co
                                                    const at::TensorOptions& tensors, uint64_t seed) {
   HONE_RETURN_IF_ERROR(Validate(options));
   std::unique_ptr<Lora> lora(new Lora(options));
-  const auto covered = [&](const std::string& name) { return std::find(options.targets.begin(), options.targets.end(), name) != options.targets.end(); };
-  HONE_RETURN_IF_ERROR(CatchTorch("lora", [&] {
-    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-      const std::string prefix = absl::StrCat("model.layers.", layer, ".");
-      for (const FusedModule& module : Modules(config)) {
-        LowRank low;
-        low.scale = options.alpha / static_cast<double>(options.rank);
-        int64_t row = 0;
-        std::vector<std::string> names;
-        for (const FusedModule::Part& part : module.parts) {
-          if (covered(part.name)) {
-            low.parts.push_back({row, part.rows, at::zeros({part.rows, options.rank}, tensors)});
-            names.push_back(absl::StrCat(kPrefix, prefix, part.block, ".", part.name));
+  const auto covered = [&](const std::string& name) {
+    return std::find(options.targets.begin(), options.targets.end(), name) != options.targets.end();
+  };
+  HONE_RETURN_IF_ERROR(
+      CatchTorch("lora", [&] {
+        at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+        for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+          const std::string prefix = absl::StrCat("model.layers.", layer, ".");
+          for (const FusedModule& module : Modules(config)) {
+            LowRank low;
+            low.scale = options.alpha / static_cast<double>(options.rank);
+            int64_t row = 0;
+            std::vector<std::string> names;
+            for (const FusedModule::Part& part : module.parts) {
+              if (covered(part.name)) {
+                low.parts.push_back({row, part.rows, at::zeros({part.rows, options.rank}, tensors)});
+                names.push_back(absl::StrCat(kPrefix, prefix, part.block, ".", part.name));
+              }
+              row += part.rows;
+            }
+            if (low.parts.empty()) continue;
+            const int64_t parts = static_cast<int64_t>(low.parts.size());
+            const double bound = 1 / std::sqrt(static_cast<double>(module.in));
+            low.down =
+                (at::rand({parts * options.rank, module.in}, generator, at::TensorOptions(at::kFloat)) * (2 * bound) -
+                 bound)
+                    .to(tensors);
+            const std::string leaf = absl::StrCat(prefix, module.leaf);
+            lora->leaves_.push_back({absl::StrCat(leaf, ".lora_A"), low.down.requires_grad_(), false});
+            for (int64_t p = 0; p < parts; ++p) {
+              at::Tensor& up = low.parts[p].up;
+              lora->leaves_.push_back({absl::StrCat(names[p], ".lora_B"), up.requires_grad_(), false});
+              lora->named_.push_back({absl::StrCat(names[p], ".lora_A.weight"),
+                                      low.down.detach().narrow(0, p * options.rank, options.rank)});
+              lora->named_.push_back({absl::StrCat(names[p], ".lora_B.weight"), up.detach()});
+            }
+            lora->by_leaf_.emplace(absl::StrCat(leaf, ".weight"), std::move(low));
           }
-          row += part.rows;
         }
-        if (low.parts.empty()) continue;
-        const int64_t parts = static_cast<int64_t>(low.parts.size());
-        const double bound = 1 / std::sqrt(static_cast<double>(module.in));
-        low.down = (at::rand({parts * options.rank, module.in}, generator, at::TensorOptions(at::kFloat)) * (2 * bound) - bound).to(tensors);
-        const std::string leaf = absl::StrCat(prefix, module.leaf);
-        lora->leaves_.push_back({absl::StrCat(leaf, ".lora_A"), low.down.requires_grad_(), false});
-        for (int64_t p = 0; p < parts; ++p) {
-          at::Tensor& up = low.parts[p].up;
-          lora->leaves_.push_back({absl::StrCat(names[p], ".lora_B"), up.requires_grad_(), false});
-          lora->named_.push_back({absl::StrCat(names[p], ".lora_A.weight"), low.down.detach().narrow(0, p * options.rank, options.rank)});
-          lora->named_.push_back({absl::StrCat(names[p], ".lora_B.weight"), up.detach()});
-        }
-        lora->by_leaf_.emplace(absl::StrCat(leaf, ".weight"), std::move(low));
-      }
-    }
-    return true;
-  }).status());
+        return true;
+      }).status());
   return lora;
 }
 
-absl::StatusOr<std::unique_ptr<Lora>> Lora::Load(const ModelConfig& config, const std::string& folder, const at::TensorOptions& tensors) {
+absl::StatusOr<std::unique_ptr<Lora>> Lora::Load(const ModelConfig& config, const std::string& folder,
+                                                 const at::TensorOptions& tensors) {
   HONE_ASSIGN_OR_RETURN(const LoraOptions options, ReadConfig(absl::StrCat(folder, "/adapter_config.json")));
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<Lora> lora, Create(config, options, tensors, 0));
   HONE_ASSIGN_OR_RETURN(const auto file, Safetensors::Open(absl::StrCat(folder, "/adapter_model.safetensors")));
@@ -141,13 +158,14 @@ absl::StatusOr<std::unique_ptr<Lora>> Lora::Load(const ModelConfig& config, cons
   for (NamedTensor& named : lora->named_) {
     const at::Tensor given = BorrowAsTensor(*file->Find(named.name));
     if (given.sizes() != named.tensor.sizes()) {
-      return absl::InvalidArgumentError(absl::StrCat(folder, ": ", named.name, " has shape [", absl::StrJoin(given.sizes(), ", "),
-                                                     "], the model needs [", absl::StrJoin(named.tensor.sizes(), ", "), "]"));
+      return absl::InvalidArgumentError(absl::StrCat(folder, ": ", named.name, " has shape [",
+                                                     absl::StrJoin(given.sizes(), ", "), "], the model needs [",
+                                                     absl::StrJoin(named.tensor.sizes(), ", "), "]"));
     }
     HONE_RETURN_IF_ERROR(CatchTorch("lora", [&] {
-      named.tensor.copy_(given);
-      return true;
-    }).status());
+                           named.tensor.copy_(given);
+                           return true;
+                         }).status());
   }
   return lora;
 }
@@ -157,12 +175,20 @@ absl::Status Lora::Save(const std::string& folder, const std::string& base) cons
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (const NamedTensor& named : named_) tensors.emplace_back(named.name, named.tensor);
   HONE_ASSIGN_OR_RETURN(const absl::Status written, CatchTorch("lora", [&] {
-    return WriteTensors(absl::StrCat(folder, "/adapter_model.safetensors"), tensors);
-  }));
+                          return WriteTensors(absl::StrCat(folder, "/adapter_model.safetensors"), tensors);
+                        }));
   HONE_RETURN_IF_ERROR(written);
-  const Json config{{"peft_type", "LORA"}, {"task_type", "CAUSAL_LM"}, {"r", options_.rank}, {"lora_alpha", options_.alpha},
-                    {"lora_dropout", 0.0}, {"bias", "none"}, {"fan_in_fan_out", false}, {"use_rslora", false},
-                    {"target_modules", options_.targets}, {"base_model_name_or_path", base}, {"inference_mode", true}};
+  const Json config{{"peft_type", "LORA"},
+                    {"task_type", "CAUSAL_LM"},
+                    {"r", options_.rank},
+                    {"lora_alpha", options_.alpha},
+                    {"lora_dropout", 0.0},
+                    {"bias", "none"},
+                    {"fan_in_fan_out", false},
+                    {"use_rslora", false},
+                    {"target_modules", options_.targets},
+                    {"base_model_name_or_path", base},
+                    {"inference_mode", true}};
   return WriteFileAtomically(absl::StrCat(folder, "/adapter_config.json"), absl::StrCat(config.dump(2), "\n"));
 }
 

@@ -13,7 +13,9 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 // A weight's fp32 gradient buffer, or nothing: autograd takes the gradient.
-bool HasBuffer(const Tensor& weight) { return weight.grad().defined() && weight.grad().scalar_type() != weight.scalar_type(); }
+bool HasBuffer(const Tensor& weight) {
+  return weight.grad().defined() && weight.grad().scalar_type() != weight.scalar_type();
+}
 
 // `gradient` into the weight's buffer, or for autograd in the weight's dtype.
 Tensor Deliver(const Tensor& weight, const Tensor& gradient) {
@@ -58,8 +60,10 @@ struct Prologued {
 
 Prologued Apply(const Tensor& x, const Prologue& prologue) {
   switch (prologue.kind) {
-    case Prologue::Kind::kNone: break;
-    case Prologue::Kind::kGated: return {rows::Gated(x, prologue.activation), {}};
+    case Prologue::Kind::kNone:
+      break;
+    case Prologue::Kind::kGated:
+      return {rows::Gated(x, prologue.activation), {}};
     case Prologue::Kind::kRmsNorm: {
       rows::Normed normed = rows::RmsNorm(x, prologue.norm, prologue.offset, prologue.eps);
       return {normed.y, normed.inverse};
@@ -75,7 +79,8 @@ void AddLowRank(Tensor& y, const Tensor& squeezed, const LowRank& low) {
   const int64_t rank = low.rank();
   for (size_t p = 0; p < low.parts.size(); ++p) {
     const LowRank::Part& part = low.parts[p];
-    y.narrow(1, part.begin, part.rows).addmm_(squeezed.narrow(1, static_cast<int64_t>(p) * rank, rank), part.up.detach().t());
+    y.narrow(1, part.begin, part.rows)
+        .addmm_(squeezed.narrow(1, static_cast<int64_t>(p) * rank, rank), part.up.detach().t());
   }
 }
 
@@ -104,8 +109,9 @@ void LowRankBackward(const Tensor& h, const Tensor& dy, const LowRank& low, Tens
 }
 
 struct ProjectFunction : public Function<ProjectFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const std::optional<Tensor>& norm, const Tensor& weight,
-                        const std::optional<Tensor>& bias, const c10::intrusive_ptr<ProjectCall>& call) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const std::optional<Tensor>& norm,
+                        const Tensor& weight, const std::optional<Tensor>& bias,
+                        const c10::intrusive_ptr<ProjectCall>& call) {
     const Tensor x = x_in.contiguous();
     const Prologued input = Apply(x, call->prologue);
     ctx->save_for_backward({x, input.inverse, norm.value_or(Tensor()), weight, bias.value_or(Tensor())});
@@ -157,8 +163,8 @@ struct NormFunction : public Function<NormFunction> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    rows::NormGradients out = rows::RmsNormBackward(saved[0], saved[1], saved[2], grads[0], ctx->saved_data["offset"].toDouble(),
-                                                    saved[1].requires_grad());
+    rows::NormGradients out = rows::RmsNormBackward(saved[0], saved[1], saved[2], grads[0],
+                                                    ctx->saved_data["offset"].toDouble(), saved[1].requires_grad());
     return {out.dx, Deliver(saved[1], out.dweight), Tensor(), Tensor()};
   }
 };
@@ -177,8 +183,9 @@ void KeepShape(AutogradContext* ctx, const AttentionShape& shape) {
 }
 
 struct NormRotateFunction : public Function<NormRotateFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& qkv_in, const std::optional<Tensor>& query, const std::optional<Tensor>& key,
-                        const Tensor& cos, const Tensor& sin, double offset, double eps, const AttentionShape& shape) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& qkv_in, const std::optional<Tensor>& query,
+                        const std::optional<Tensor>& key, const Tensor& cos, const Tensor& sin, double offset,
+                        double eps, const AttentionShape& shape) {
     const Tensor qkv = qkv_in.contiguous();
     const rows::HeadNorms norms{query.value_or(Tensor()), key.value_or(Tensor()), offset, eps};
     ctx->save_for_backward({norms.query.defined() ? qkv : Tensor(), norms.query, norms.key, cos, sin});
@@ -189,10 +196,20 @@ struct NormRotateFunction : public Function<NormRotateFunction> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const rows::HeadNorms norms{saved[1], saved[2], ctx->saved_data["offset"].toDouble(), ctx->saved_data["eps"].toDouble()};
+    const rows::HeadNorms norms{saved[1], saved[2], ctx->saved_data["offset"].toDouble(),
+                                ctx->saved_data["eps"].toDouble()};
     rows::HeadGradients out = rows::NormRotateBackward(saved[0], norms, saved[3], saved[4], grads[0], ShapeIn(ctx));
-    const auto deliver = [](const Tensor& norm, const Tensor& gradient) { return norm.defined() ? Deliver(norm, gradient) : Tensor(); };
-    return {out.dqkv, deliver(norms.query, out.dquery_norm), deliver(norms.key, out.dkey_norm), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    const auto deliver = [](const Tensor& norm, const Tensor& gradient) {
+      return norm.defined() ? Deliver(norm, gradient) : Tensor();
+    };
+    return {out.dqkv,
+            deliver(norms.query, out.dquery_norm),
+            deliver(norms.key, out.dkey_norm),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor()};
   }
 };
 
@@ -218,17 +235,23 @@ struct FlashFunction : public Function<FlashFunction> {
   };
   static Parts Split(const Tensor& qkv, const AttentionShape& s) {
     const Tensor heads = qkv.view({qkv.size(0), -1, s.head_dim});
-    return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads), heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
+    return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads),
+            heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
   }
-  static std::optional<int64_t> Left(const AttentionShape& s) { return s.window > 0 ? std::optional<int64_t>(s.window - 1) : std::nullopt; }
-  static std::optional<int64_t> Right(const AttentionShape& s) { return s.window > 0 ? std::optional<int64_t>(0) : std::nullopt; }
+  static std::optional<int64_t> Left(const AttentionShape& s) {
+    return s.window > 0 ? std::optional<int64_t>(s.window - 1) : std::nullopt;
+  }
+  static std::optional<int64_t> Right(const AttentionShape& s) {
+    return s.window > 0 ? std::optional<int64_t>(0) : std::nullopt;
+  }
 
-  static Tensor forward(AutogradContext* ctx, const Tensor& qkv_in, const Tensor& offsets, int64_t max_length, const AttentionShape& shape) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& qkv_in, const Tensor& offsets, int64_t max_length,
+                        const AttentionShape& shape) {
     const Tensor qkv = qkv_in.contiguous();
     const Parts parts = Split(qkv, shape);
     const auto [out, log_sums, rng, unused, debug] =
-        at::_flash_attention_forward(parts.q, parts.k, parts.v, offsets, offsets, max_length, max_length, 0.0, /*is_causal=*/true,
-                                     false, shape.scale, Left(shape), Right(shape));
+        at::_flash_attention_forward(parts.q, parts.k, parts.v, offsets, offsets, max_length, max_length, 0.0,
+                                     /*is_causal=*/true, false, shape.scale, Left(shape), Right(shape));
     ctx->save_for_backward({qkv, out, log_sums, offsets, rng, unused});
     ctx->saved_data["max_length"] = max_length;
     KeepShape(ctx, shape);
@@ -240,9 +263,9 @@ struct FlashFunction : public Function<FlashFunction> {
     const Parts parts = Split(saved[0], shape);
     const int64_t tokens = saved[0].size(0), max_length = ctx->saved_data["max_length"].toInt();
     const Tensor dout = grads[0].contiguous().view({tokens, shape.heads, shape.head_dim});
-    const auto [dq, dk, dv] = at::_flash_attention_backward(dout, parts.q, parts.k, parts.v, saved[1], saved[2], saved[3], saved[3],
-                                                            max_length, max_length, 0.0, /*is_causal=*/true, saved[4], saved[5],
-                                                            shape.scale, Left(shape), Right(shape));
+    const auto [dq, dk, dv] = at::_flash_attention_backward(
+        dout, parts.q, parts.k, parts.v, saved[1], saved[2], saved[3], saved[3], max_length, max_length, 0.0,
+        /*is_causal=*/true, saved[4], saved[5], shape.scale, Left(shape), Right(shape));
     return {at::cat({dq, dk, dv}, 1).view({tokens, -1}), Tensor(), Tensor(), Tensor()};
   }
 };
@@ -251,13 +274,15 @@ struct DenseFunction : public Function<DenseFunction> {
   // [sequences, heads, length, head_dim], strided views
   static std::vector<Tensor> Split(const Tensor& qkv, int64_t length, const AttentionShape& s) {
     const Tensor heads = qkv.view({qkv.size(0) / length, length, -1, s.head_dim}).transpose(1, 2);
-    return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads), heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
+    return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads),
+            heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
   }
   static Tensor forward(AutogradContext* ctx, const Tensor& qkv_in, int64_t length, const AttentionShape& shape) {
     const Tensor qkv = qkv_in.contiguous();
     const std::vector<Tensor> parts = Split(qkv, length, shape);
-    const auto [out, log_sums, offsets_q, offsets_k, max_q, max_k, seed, offset, debug] = at::_scaled_dot_product_cudnn_attention(
-        parts[0], parts[1], parts[2], std::nullopt, /*compute_log_sumexp=*/true, 0.0, /*is_causal=*/true, false, shape.scale);
+    const auto [out, log_sums, offsets_q, offsets_k, max_q, max_k, seed, offset, debug] =
+        at::_scaled_dot_product_cudnn_attention(parts[0], parts[1], parts[2], std::nullopt, /*compute_log_sumexp=*/true,
+                                                0.0, /*is_causal=*/true, false, shape.scale);
     ctx->save_for_backward({qkv, out, log_sums, seed, offset});
     ctx->saved_data["length"] = length;
     KeepShape(ctx, shape);
@@ -268,9 +293,11 @@ struct DenseFunction : public Function<DenseFunction> {
     const AttentionShape shape = ShapeIn(ctx);
     const int64_t length = ctx->saved_data["length"].toInt(), tokens = saved[0].size(0);
     const std::vector<Tensor> parts = Split(saved[0], length, shape);
-    const Tensor dout = grads[0].contiguous().view({tokens / length, length, shape.heads, shape.head_dim}).transpose(1, 2);
+    const Tensor dout =
+        grads[0].contiguous().view({tokens / length, length, shape.heads, shape.head_dim}).transpose(1, 2);
     const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
-        dout, parts[0], parts[1], parts[2], saved[1], saved[2], saved[3], saved[4], Tensor(), Tensor(), Tensor(), length, length, 0.0,
+        dout, parts[0], parts[1], parts[2], saved[1], saved[2], saved[3], saved[4], Tensor(), Tensor(), Tensor(),
+        length, length, 0.0,
         /*is_causal=*/true, shape.scale);
     const auto rows = [&](const Tensor& t) { return t.transpose(1, 2).reshape({tokens, -1}); };
     return {at::cat({rows(dq), rows(dk), rows(dv)}, 1), Tensor(), Tensor()};
@@ -280,11 +307,12 @@ struct DenseFunction : public Function<DenseFunction> {
 // --- log-probabilities
 
 struct LogProbsFunction : public Function<LogProbsFunction> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& hidden_in, const Tensor& weight, const Tensor& targets,
-                               double temperature, int64_t chunk_elements) {
+  static variable_list forward(AutogradContext* ctx, const Tensor& hidden_in, const Tensor& weight,
+                               const Tensor& targets, double temperature, int64_t chunk_elements) {
     const Tensor hidden = hidden_in.contiguous();
     const int64_t count = hidden.size(0), chunk = std::max<int64_t>(1, chunk_elements / weight.size(0));
-    const at::TensorOptions wide = hidden.options().dtype(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    const at::TensorOptions wide =
+        hidden.options().dtype(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
     rows::TokenScores all{at::empty({count}, wide), at::empty({count}, wide), at::empty({count}, wide)};
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const int64_t size = std::min(chunk, count - begin);
@@ -314,8 +342,8 @@ struct LogProbsFunction : public Function<LogProbsFunction> {
       const int64_t size = std::min(chunk, count - begin);
       const auto part = [&](const Tensor& t) { return t.narrow(0, begin, size); };
       const Tensor dlogits = rows::LogProbsBackward(rows::WideProduct(part(hidden), weight.t()), part(targets),
-                                                    {Tensor(), part(entropy), part(log_sums)}, part(dlog), part(dent), temperature,
-                                                    hidden.scalar_type());
+                                                    {Tensor(), part(entropy), part(log_sums)}, part(dlog), part(dent),
+                                                    temperature, hidden.scalar_type());
       part(dhidden).copy_(at::mm(dlogits, weight));
       if (dweight.defined()) rows::AddProduct(dweight, dlogits.t(), part(hidden));
     }
@@ -326,7 +354,8 @@ struct LogProbsFunction : public Function<LogProbsFunction> {
 
 }  // namespace
 
-Tensor Project(const Tensor& x, const Prologue& prologue, const Tensor& weight, const Tensor& bias, const LowRank* low_rank) {
+Tensor Project(const Tensor& x, const Prologue& prologue, const Tensor& weight, const Tensor& bias,
+               const LowRank* low_rank) {
   if (!at::GradMode::is_enabled()) return Forward(Apply(x, prologue).h, weight, bias, low_rank);
   auto call = c10::make_intrusive<ProjectCall>();
   call->prologue = prologue;
@@ -355,9 +384,12 @@ Tensor LowRankRows(const Tensor& h, const LowRank& low, int64_t out) {
   return at::cat(pieces, 1);
 }
 
-Tensor NormRows(const Tensor& x, const Tensor& weight, double offset, double eps) { return NormFunction::apply(x, weight, offset, eps); }
+Tensor NormRows(const Tensor& x, const Tensor& weight, double offset, double eps) {
+  return NormFunction::apply(x, weight, offset, eps);
+}
 
-Tensor NormRotate(const Tensor& qkv, const rows::HeadNorms& norms, const Tensor& cos, const Tensor& sin, const AttentionShape& shape) {
+Tensor NormRotate(const Tensor& qkv, const rows::HeadNorms& norms, const Tensor& cos, const Tensor& sin,
+                  const AttentionShape& shape) {
   const auto maybe = [](const Tensor& t) { return t.defined() ? std::optional<Tensor>(t) : std::nullopt; };
   return NormRotateFunction::apply(qkv, maybe(norms.query), maybe(norms.key), cos, sin, norms.offset, norms.eps, shape);
 }
@@ -368,9 +400,12 @@ Tensor FlashAttention(const Tensor& qkv, const Tensor& offsets, int64_t max_leng
   return FlashFunction::apply(qkv, offsets, max_length, shape);
 }
 
-Tensor DenseAttention(const Tensor& qkv, int64_t length, const AttentionShape& shape) { return DenseFunction::apply(qkv, length, shape); }
+Tensor DenseAttention(const Tensor& qkv, int64_t length, const AttentionShape& shape) {
+  return DenseFunction::apply(qkv, length, shape);
+}
 
-LogProbs ChunkedLogProbs(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double temperature, int64_t chunk_elements) {
+LogProbs ChunkedLogProbs(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double temperature,
+                         int64_t chunk_elements) {
   const variable_list out = LogProbsFunction::apply(hidden, weight, targets, temperature, chunk_elements);
   return {out[0], out[1]};
 }

@@ -3,9 +3,9 @@
 // The decoder's differentiable operators for any device and dtype besides the CPU's fp32, which has its own in ops.cc.
 // They keep little for the backward pass: what can be computed again from a layer's inputs is.
 //
-// Weights of half precision have gradients in fp32. Where a weight carries a gradient buffer (`.grad`, which AdamW gives
-// it), the backward pass adds to it directly, in fp32, inside the matrix product; autograd then sees no gradient for that
-// weight. Without a buffer autograd accumulates as usual, in the weight's dtype.
+// Weights of half precision have gradients in fp32. Where a weight carries a gradient buffer (`.grad`, which AdamW
+// gives it), the backward pass adds to it directly, in fp32, inside the matrix product; autograd then sees no gradient
+// for that weight. Without a buffer autograd accumulates as usual, in the weight's dtype.
 
 #include <cstdint>
 #include <vector>
@@ -26,14 +26,14 @@ struct Prologue {
   GateActivation activation = GateActivation::kSilu;  // kGated: x [rows, 2 * in]
 };
 
-/// A low-rank addition to a linear layer (LoRA, arXiv:2106.09685): y += scale * (h down^T) up^T, for each part on its own
-/// rows of the weight and its own rows of `down`. The tensors' `.grad` are made on first use and added to in place.
+/// A low-rank addition to a linear layer (LoRA, arXiv:2106.09685): y += scale * (h down^T) up^T, for each part on its
+/// own rows of the weight and its own rows of `down`. The tensors' `.grad` are made on first use and added to in place.
 struct LowRank {
   struct Part {
     int64_t begin, rows;  // rows of the weight
     at::Tensor up;        // B [rows, rank]
   };
-  at::Tensor down;          // A [parts * rank, in]
+  at::Tensor down;  // A [parts * rank, in]
   std::vector<Part> parts;
   double scale = 1;
   int64_t rank() const { return down.size(0) / static_cast<int64_t>(parts.size()); }
@@ -56,13 +56,15 @@ at::Tensor Embed(const at::Tensor& weight, const at::Tensor& ids);
 
 /// Causal attention inside each packed sequence on a GPU in half precision (ATen's flash attention).
 /// offsets [sequences + 1] int32 on qkv's device, max_length of a sequence.
-at::Tensor FlashAttention(const at::Tensor& qkv, const at::Tensor& offsets, int64_t max_length, const AttentionShape& shape);
+at::Tensor FlashAttention(const at::Tensor& qkv, const at::Tensor& offsets, int64_t max_length,
+                          const AttentionShape& shape);
 
-/// The same for sequences of one length, without a window: cuDNN's attention, which is faster but takes dense batches only.
+/// The same for sequences of one length, without a window: cuDNN's attention, which is faster but takes dense batches
+/// only.
 at::Tensor DenseAttention(const at::Tensor& qkv, int64_t length, const AttentionShape& shape);
 
 /// As TokenLogProbs in ops.h. Logits are fp32 sums of the half-precision product, never rounded.
-LogProbs ChunkedLogProbs(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets, double temperature,
-                         int64_t chunk_elements);
+LogProbs ChunkedLogProbs(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
+                         double temperature, int64_t chunk_elements);
 
 }  // namespace hone::policy

@@ -15,7 +15,9 @@ using at::Tensor;
 
 at::ScalarType WideType(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 Tensor Wide(const Tensor& t) { return t.to(WideType(t)); }
-Tensor WideEmpty(at::IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options().dtype(WideType(like)).requires_grad(false)); }
+Tensor WideEmpty(at::IntArrayRef sizes, const Tensor& like) {
+  return at::empty(sizes, like.options().dtype(WideType(like)).requires_grad(false));
+}
 
 // True where the CUDA kernels serve.
 bool UsesCudaKernels(const Tensor& t) {
@@ -34,8 +36,10 @@ void Succeeded(int error, const char* what) { TORCH_CHECK(error == 0, what, ": "
 const void* PointerOrNull(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 
 cuda::RotateShape ShapeOf(const Tensor& qkv, const HeadNorms& norms, const AttentionShape& s) {
-  TORCH_CHECK(s.head_dim % 4 == 0 && s.head_dim <= 256, "head_dim ", s.head_dim, ": multiples of 4 up to 256 are supported");
-  return {qkv.size(0), s.heads, s.kv_heads, s.head_dim, static_cast<float>(norms.offset), static_cast<float>(norms.eps)};
+  TORCH_CHECK(s.head_dim % 4 == 0 && s.head_dim <= 256, "head_dim ", s.head_dim,
+              ": multiples of 4 up to 256 are supported");
+  return {
+      qkv.size(0), s.heads, s.kv_heads, s.head_dim, static_cast<float>(norms.offset), static_cast<float>(norms.eps)};
 }
 #endif
 
@@ -70,8 +74,9 @@ Normed RmsNorm(const Tensor& x_in, const Tensor& weight, double offset, double e
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(x) && x.size(1) % 8 == 0) {
     Normed out{at::empty_like(x), WideEmpty({x.size(0)}, x)};
-    Succeeded(cuda::RmsNorm(x.const_data_ptr(), weight.const_data_ptr(), static_cast<float>(offset), static_cast<float>(eps),
-                            x.size(0), x.size(1), out.y.mutable_data_ptr(), out.inverse.mutable_data_ptr<float>(), CurrentStream(x.device())),
+    Succeeded(cuda::RmsNorm(x.const_data_ptr(), weight.const_data_ptr(), static_cast<float>(offset),
+                            static_cast<float>(eps), x.size(0), x.size(1), out.y.mutable_data_ptr(),
+                            out.inverse.mutable_data_ptr<float>(), CurrentStream(x.device())),
               "rms norm");
     return out;
   }
@@ -81,16 +86,17 @@ Normed RmsNorm(const Tensor& x_in, const Tensor& weight, double offset, double e
   return {(normed * (Wide(weight) + offset)).to(x.scalar_type()), inverse};
 }
 
-NormGradients RmsNormBackward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy_in, double offset,
-                              bool want_dweight) {
+NormGradients RmsNormBackward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy_in,
+                              double offset, bool want_dweight) {
   const Tensor dy = dy_in.contiguous();
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(x) && x.size(1) % 8 == 0 && x.size(1) <= 16384) {
     Tensor dx = at::empty_like(x), partial;
     if (want_dweight) partial = WideEmpty({cuda::RmsNormPartials(x.size(0)), x.size(1)}, x);
-    Succeeded(cuda::RmsNormBackward(x.const_data_ptr(), weight.const_data_ptr(), inverse.const_data_ptr<float>(), dy.const_data_ptr(),
-                                    static_cast<float>(offset), x.size(0), x.size(1), dx.mutable_data_ptr(),
-                                    want_dweight ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(x.device())),
+    Succeeded(cuda::RmsNormBackward(x.const_data_ptr(), weight.const_data_ptr(), inverse.const_data_ptr<float>(),
+                                    dy.const_data_ptr(), static_cast<float>(offset), x.size(0), x.size(1),
+                                    dx.mutable_data_ptr(), want_dweight ? partial.mutable_data_ptr<float>() : nullptr,
+                                    CurrentStream(x.device())),
               "rms norm backward");
     return {dx, want_dweight ? partial.sum(0) : Tensor()};
   }
@@ -100,12 +106,14 @@ NormGradients RmsNormBackward(const Tensor& x, const Tensor& weight, const Tenso
   return {dx.to(x.scalar_type()), want_dweight ? (g * hat).sum(0) : Tensor()};
 }
 
-Tensor NormRotate(const Tensor& qkv, const HeadNorms& norms, const Tensor& cos, const Tensor& sin, const AttentionShape& shape) {
+Tensor NormRotate(const Tensor& qkv, const HeadNorms& norms, const Tensor& cos, const Tensor& sin,
+                  const AttentionShape& shape) {
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(qkv)) {
     Tensor y = at::empty_like(qkv);
-    Succeeded(cuda::NormRotate(qkv.const_data_ptr(), PointerOrNull(norms.query), PointerOrNull(norms.key), cos.const_data_ptr<float>(),
-                               sin.const_data_ptr<float>(), ShapeOf(qkv, norms, shape), y.mutable_data_ptr(), CurrentStream(qkv.device())),
+    Succeeded(cuda::NormRotate(qkv.const_data_ptr(), PointerOrNull(norms.query), PointerOrNull(norms.key),
+                               cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), ShapeOf(qkv, norms, shape),
+                               y.mutable_data_ptr(), CurrentStream(qkv.device())),
               "rotation");
     return y;
   }
@@ -113,12 +121,14 @@ Tensor NormRotate(const Tensor& qkv, const HeadNorms& norms, const Tensor& cos, 
   const int64_t tokens = qkv.size(0), dim = shape.head_dim;
   const auto turned = [&](int64_t from, int64_t count, const Tensor& norm) {
     Tensor heads = Heads(qkv, from, count, dim);
-    if (norm.defined()) heads = RmsNorm(heads.reshape({-1, dim}), norm, norms.offset, norms.eps).y.view({tokens, count, dim});
+    if (norm.defined())
+      heads = RmsNorm(heads.reshape({-1, dim}), norm, norms.offset, norms.eps).y.view({tokens, count, dim});
     return Rotated(heads, cos, sin, 1).view({tokens, count * dim});
   };
   const int64_t turning = shape.heads + shape.kv_heads;
   return at::cat({turned(0, shape.heads, norms.query), turned(shape.heads, shape.kv_heads, norms.key),
-                  qkv.narrow(1, turning * dim, shape.kv_heads * dim)}, 1);
+                  qkv.narrow(1, turning * dim, shape.kv_heads * dim)},
+                 1);
 }
 
 HeadGradients NormRotateBackward(const Tensor& qkv, const HeadNorms& norms, const Tensor& cos, const Tensor& sin,
@@ -129,9 +139,10 @@ HeadGradients NormRotateBackward(const Tensor& qkv, const HeadNorms& norms, cons
   if (UsesCudaKernels(dy)) {
     Tensor dqkv = at::empty_like(dy), partial;
     if (normed) partial = WideEmpty({cuda::NormRotatePartials(dy.size(0)), 2, shape.head_dim}, dy);
-    Succeeded(cuda::NormRotateBackward(PointerOrNull(qkv), PointerOrNull(norms.query), PointerOrNull(norms.key), cos.const_data_ptr<float>(),
-                                       sin.const_data_ptr<float>(), dy.const_data_ptr(), ShapeOf(dy, norms, shape), dqkv.mutable_data_ptr(),
-                                       normed ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(dy.device())),
+    Succeeded(cuda::NormRotateBackward(
+                  PointerOrNull(qkv), PointerOrNull(norms.query), PointerOrNull(norms.key), cos.const_data_ptr<float>(),
+                  sin.const_data_ptr<float>(), dy.const_data_ptr(), ShapeOf(dy, norms, shape), dqkv.mutable_data_ptr(),
+                  normed ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(dy.device())),
               "rotation backward");
     if (!normed) return {dqkv, Tensor(), Tensor()};
     const Tensor sums = partial.sum(0);
@@ -151,7 +162,8 @@ HeadGradients NormRotateBackward(const Tensor& qkv, const HeadNorms& norms, cons
     }
     return g.view({tokens, count * dim});
   };
-  const Tensor dq = back(0, shape.heads, norms.query, out.dquery_norm), dk = back(shape.heads, shape.kv_heads, norms.key, out.dkey_norm);
+  const Tensor dq = back(0, shape.heads, norms.query, out.dquery_norm),
+               dk = back(shape.heads, shape.kv_heads, norms.key, out.dkey_norm);
   out.dqkv = at::cat({dq, dk, dy.narrow(1, turning * dim, shape.kv_heads * dim)}, 1);
   return out;
 }
@@ -160,8 +172,8 @@ Tensor Gated(const Tensor& gate_up, GateActivation activation) {
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(gate_up) && gate_up.size(1) % 16 == 0) {
     Tensor y = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
-    Succeeded(cuda::Gated(gate_up.const_data_ptr(), activation == GateActivation::kGeluTanh, y.size(0), y.size(1), y.mutable_data_ptr(),
-                          CurrentStream(gate_up.device())),
+    Succeeded(cuda::Gated(gate_up.const_data_ptr(), activation == GateActivation::kGeluTanh, y.size(0), y.size(1),
+                          y.mutable_data_ptr(), CurrentStream(gate_up.device())),
               "gated activation");
     return y;
   }
@@ -175,8 +187,9 @@ GatedGradients GatedBackward(const Tensor& gate_up, const Tensor& dy_in, GateAct
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(gate_up) && gate_up.size(1) % 16 == 0) {
     GatedGradients out{at::empty_like(gate_up), at::empty_like(dy)};
-    Succeeded(cuda::GatedBackward(gate_up.const_data_ptr(), dy.const_data_ptr(), activation == GateActivation::kGeluTanh, dy.size(0),
-                                  dy.size(1), out.dgate_up.mutable_data_ptr(), out.y.mutable_data_ptr(), CurrentStream(dy.device())),
+    Succeeded(cuda::GatedBackward(
+                  gate_up.const_data_ptr(), dy.const_data_ptr(), activation == GateActivation::kGeluTanh, dy.size(0),
+                  dy.size(1), out.dgate_up.mutable_data_ptr(), out.y.mutable_data_ptr(), CurrentStream(dy.device())),
               "gated activation backward");
     return out;
   }
@@ -207,8 +220,9 @@ TokenScores LogProbs(const Tensor& logits, const Tensor& targets, double tempera
   if (logits.is_cuda() && logits.scalar_type() == at::kFloat) {
     const int64_t count = logits.size(0);
     TokenScores out{WideEmpty({count}, logits), WideEmpty({count}, logits), WideEmpty({count}, logits)};
-    Succeeded(cuda::LogProbRows(logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(), static_cast<float>(1 / temperature),
-                                count, logits.size(1), out.log_probs.mutable_data_ptr<float>(), out.entropy.mutable_data_ptr<float>(),
+    Succeeded(cuda::LogProbRows(logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(),
+                                static_cast<float>(1 / temperature), count, logits.size(1),
+                                out.log_probs.mutable_data_ptr<float>(), out.entropy.mutable_data_ptr<float>(),
                                 out.log_sums.mutable_data_ptr<float>(), CurrentStream(logits.device())),
               "log-probs");
     return out;
@@ -218,15 +232,16 @@ TokenScores LogProbs(const Tensor& logits, const Tensor& targets, double tempera
   return {log_p.gather(1, targets.unsqueeze(1)).squeeze(1), -(log_p.exp() * log_p).sum(-1), log_sums};
 }
 
-Tensor LogProbsBackward(const Tensor& logits, const Tensor& targets, const TokenScores& scores, const Tensor& dlog_probs,
-                        const Tensor& dentropy, double temperature, at::ScalarType dtype) {
+Tensor LogProbsBackward(const Tensor& logits, const Tensor& targets, const TokenScores& scores,
+                        const Tensor& dlog_probs, const Tensor& dentropy, double temperature, at::ScalarType dtype) {
 #ifdef HONE_WITH_CUDA
   if (logits.is_cuda() && logits.scalar_type() == at::kFloat && dtype == at::kBFloat16) {
     Tensor dlogits = at::empty(logits.sizes(), logits.options().dtype(dtype));
-    Succeeded(cuda::LogProbRowsBackward(logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(), scores.log_sums.const_data_ptr<float>(),
-                                        scores.entropy.const_data_ptr<float>(), dlog_probs.const_data_ptr<float>(), dentropy.const_data_ptr<float>(),
-                                        static_cast<float>(1 / temperature), logits.size(0), logits.size(1), dlogits.mutable_data_ptr(),
-                                        CurrentStream(logits.device())),
+    Succeeded(cuda::LogProbRowsBackward(logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(),
+                                        scores.log_sums.const_data_ptr<float>(), scores.entropy.const_data_ptr<float>(),
+                                        dlog_probs.const_data_ptr<float>(), dentropy.const_data_ptr<float>(),
+                                        static_cast<float>(1 / temperature), logits.size(0), logits.size(1),
+                                        dlogits.mutable_data_ptr(), CurrentStream(logits.device())),
               "log-probs backward");
     return dlogits;
   }

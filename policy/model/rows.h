@@ -23,8 +23,8 @@ struct NormGradients {
   at::Tensor dx;       // as x
   at::Tensor dweight;  // [dim] fp32 (fp64); undefined unless wanted
 };
-NormGradients RmsNormBackward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse, const at::Tensor& dy,
-                              double offset, bool want_dweight);
+NormGradients RmsNormBackward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
+                              const at::Tensor& dy, double offset, bool want_dweight);
 
 /// Query and key heads normalised (norms may be undefined), then rotated; values pass.
 /// qkv [tokens, (heads + 2 * kv_heads) * head_dim], cos, sin [tokens, head_dim / 2]
@@ -37,8 +37,8 @@ at::Tensor NormRotate(const at::Tensor& qkv, const HeadNorms& norms, const at::T
 struct HeadGradients {
   at::Tensor dqkv, dquery_norm, dkey_norm;  // the norms' [head_dim] fp32 (fp64); undefined without norms
 };
-HeadGradients NormRotateBackward(const at::Tensor& qkv, const HeadNorms& norms, const at::Tensor& cos, const at::Tensor& sin,
-                                 const at::Tensor& dy, const AttentionShape& shape);
+HeadGradients NormRotateBackward(const at::Tensor& qkv, const HeadNorms& norms, const at::Tensor& cos,
+                                 const at::Tensor& sin, const at::Tensor& dy, const AttentionShape& shape);
 
 /// gate_up [rows, 2 * width] = [gate | up] -> act(gate) * up
 at::Tensor Gated(const at::Tensor& gate_up, GateActivation activation);
@@ -59,6 +59,7 @@ struct TokenScores {
 TokenScores LogProbs(const at::Tensor& logits, const at::Tensor& targets, double temperature);
 /// dlogits [rows, vocab] in `dtype`
 at::Tensor LogProbsBackward(const at::Tensor& logits, const at::Tensor& targets, const TokenScores& scores,
-                            const at::Tensor& dlog_probs, const at::Tensor& dentropy, double temperature, at::ScalarType dtype);
+                            const at::Tensor& dlog_probs, const at::Tensor& dentropy, double temperature,
+                            at::ScalarType dtype);
 
 }  // namespace hone::policy::rows

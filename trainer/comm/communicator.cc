@@ -42,11 +42,12 @@ class Ranks : public Communicator {
 
   void Watch() {
     const StorePtr own = store_->clone();
-    monitor_ = std::make_unique<RankMonitor>(std::shared_ptr<c10d::Store>(own.get(), [own](c10d::Store*) {}), rank(), size(),
-                                             options_.heartbeat, options_.dead_after, [this](const std::string& message) {
-                                               Abort(message);
-                                               if (options_.on_dead_rank) options_.on_dead_rank(message);
-                                             });
+    monitor_ =
+        std::make_unique<RankMonitor>(std::shared_ptr<c10d::Store>(own.get(), [own](c10d::Store*) {}), rank(), size(),
+                                      options_.heartbeat, options_.dead_after, [this](const std::string& message) {
+                                        Abort(message);
+                                        if (options_.on_dead_rank) options_.on_dead_rank(message);
+                                      });
   }
 
   void Abort(const std::string& why) override {
@@ -82,7 +83,8 @@ class Ranks : public Communicator {
     try {
       store_->add("hone/left", 1);
       const absl::Time deadline = absl::Now() + absl::Seconds(20);
-      while (rank() == 0 && store_->add("hone/left", 0) < size() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
+      while (rank() == 0 && store_->add("hone/left", 0) < size() && absl::Now() < deadline)
+        absl::SleepFor(absl::Milliseconds(5));
     } catch (const std::exception&) {  // the store is gone: nobody is left to wait for
     }
   }
@@ -100,8 +102,8 @@ class Ranks : public Communicator {
 
 // --- over the store
 
-// Every rank writes its contribution under the operation's number and reads the others'. All ranks read all contributions, so
-// that nobody is more than one operation ahead and those of two operations ago can go.
+// Every rank writes its contribution under the operation's number and reads the others'. All ranks read all
+// contributions, so that nobody is more than one operation ahead and those of two operations ago can go.
 class StoreRanks : public Ranks {
  public:
   using Ranks::Ranks;
@@ -109,25 +111,27 @@ class StoreRanks : public Ranks {
   absl::StatusOr<std::unique_ptr<Transfer>> AllGather(const at::Tensor& out, const at::Tensor& in) override {
     HONE_ASSIGN_OR_RETURN(const std::vector<at::Tensor> all, Exchange("all-gather", in));
     HONE_RETURN_IF_ERROR(policy::CatchTorch("all-gather", [&] {
-      for (int r = 0; r < size(); ++r) out.narrow(0, r * in.numel(), in.numel()).copy_(all[r]);
-      return true;
-    }).status());
+                           for (int r = 0; r < size(); ++r) out.narrow(0, r * in.numel(), in.numel()).copy_(all[r]);
+                           return true;
+                         }).status());
     return std::make_unique<Done>();
   }
   absl::StatusOr<std::unique_ptr<Transfer>> ReduceScatter(const at::Tensor& out, const at::Tensor& in) override {
     HONE_ASSIGN_OR_RETURN(const std::vector<at::Tensor> all, Exchange("reduce-scatter", in));
     HONE_RETURN_IF_ERROR(policy::CatchTorch("reduce-scatter", [&] {
-      const int64_t n = out.numel();
-      at::Tensor sum = all[0].narrow(0, rank() * n, n).clone();
-      for (int r = 1; r < size(); ++r) sum += all[r].narrow(0, rank() * n, n);
-      out.copy_(sum);
-      return true;
-    }).status());
+                           const int64_t n = out.numel();
+                           at::Tensor sum = all[0].narrow(0, rank() * n, n).clone();
+                           for (int r = 1; r < size(); ++r) sum += all[r].narrow(0, rank() * n, n);
+                           out.copy_(sum);
+                           return true;
+                         }).status());
     return std::make_unique<Done>();
   }
   absl::Status AllReduce(const at::Tensor& tensor) override { return Reduce(tensor, false); }
   absl::Status Broadcast(const at::Tensor& tensor, int root) override {
-    HONE_ASSIGN_OR_RETURN(const std::vector<at::Tensor> all, Exchange("broadcast", rank() == root ? tensor : at::empty({0}, tensor.options()), tensor.numel(), root));
+    HONE_ASSIGN_OR_RETURN(
+        const std::vector<at::Tensor> all,
+        Exchange("broadcast", rank() == root ? tensor : at::empty({0}, tensor.options()), tensor.numel(), root));
     tensor.copy_(all[root].view(tensor.sizes()));
     return absl::OkStatus();
   }
@@ -144,51 +148,58 @@ class StoreRanks : public Ranks {
 
   absl::Status Reduce(const at::Tensor& tensor, bool max) {
     HONE_ASSIGN_OR_RETURN(const std::vector<at::Tensor> all, Exchange("all-reduce", tensor));
-    return policy::CatchTorch("all-reduce", [&] {
-      at::Tensor sum = all[0].clone();
-      for (int r = 1; r < size(); ++r) sum = max ? at::maximum(sum, all[r]) : sum + all[r];
-      tensor.copy_(sum.view(tensor.sizes()));
-      return true;
-    }).status();
+    return policy::CatchTorch("all-reduce",
+                              [&] {
+                                at::Tensor sum = all[0].clone();
+                                for (int r = 1; r < size(); ++r) sum = max ? at::maximum(sum, all[r]) : sum + all[r];
+                                tensor.copy_(sum.view(tensor.sizes()));
+                                return true;
+                              })
+        .status();
   }
 
   // All ranks' tensors, flat, on the CPU. `numel` of rank `only`'s when the others give nothing.
-  absl::StatusOr<std::vector<at::Tensor>> Exchange(const char* what, const at::Tensor& mine, int64_t numel = -1, int only = -1) {
+  absl::StatusOr<std::vector<at::Tensor>> Exchange(const char* what, const at::Tensor& mine, int64_t numel = -1,
+                                                   int only = -1) {
     const int64_t number = next_++;
     const auto key = [](int64_t n, int r) { return absl::StrCat("hone/op/", n, "/", r); };
-    absl::StatusOr<absl::StatusOr<std::vector<at::Tensor>>> result = policy::CatchTorch(what, [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
-      const at::Tensor flat = mine.detach().to(at::kCPU).contiguous().view({-1});
-      const auto* bytes = static_cast<const uint8_t*>(flat.const_data_ptr());
-      std::vector<uint8_t> value(bytes, bytes + flat.nbytes());
-      value.push_back(0);  // a store's value is never empty
-      store_->set(key(number, rank()), value);
-      std::vector<at::Tensor> all;
-      const absl::Time deadline = absl::Now() + options_.timeout;
-      for (int r = 0; r < size(); ++r) {
-        HONE_RETURN_IF_ERROR(Await(what, key(number, r), r, deadline));
-        const std::vector<uint8_t> given = store_->get(key(number, r));
-        const int64_t expected = only < 0 ? flat.numel() : r == only ? numel : 0;
-        if (given.size() != static_cast<size_t>(expected) * flat.element_size() + 1) {
-          return absl::InternalError(absl::StrCat(what, " ", number, ": rank ", r, " gave ", given.size() - 1, " bytes, ",
-                                                  expected * static_cast<int64_t>(flat.element_size()), " were due"));
-        }
-        at::Tensor tensor = at::empty({expected}, flat.options());
-        std::memcpy(tensor.mutable_data_ptr(), given.data(), given.size() - 1);
-        all.push_back(tensor);
-      }
-      if (number >= 2) store_->deleteKey(key(number - 2, rank()));
-      return all;
-    });
+    absl::StatusOr<absl::StatusOr<std::vector<at::Tensor>>> result =
+        policy::CatchTorch(what, [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
+          const at::Tensor flat = mine.detach().to(at::kCPU).contiguous().view({-1});
+          const auto* bytes = static_cast<const uint8_t*>(flat.const_data_ptr());
+          std::vector<uint8_t> value(bytes, bytes + flat.nbytes());
+          value.push_back(0);  // a store's value is never empty
+          store_->set(key(number, rank()), value);
+          std::vector<at::Tensor> all;
+          const absl::Time deadline = absl::Now() + options_.timeout;
+          for (int r = 0; r < size(); ++r) {
+            HONE_RETURN_IF_ERROR(Await(what, key(number, r), r, deadline));
+            const std::vector<uint8_t> given = store_->get(key(number, r));
+            const int64_t expected = only < 0 ? flat.numel() : r == only ? numel : 0;
+            if (given.size() != static_cast<size_t>(expected) * flat.element_size() + 1) {
+              return absl::InternalError(absl::StrCat(what, " ", number, ": rank ", r, " gave ", given.size() - 1,
+                                                      " bytes, ", expected * static_cast<int64_t>(flat.element_size()),
+                                                      " were due"));
+            }
+            at::Tensor tensor = at::empty({expected}, flat.options());
+            std::memcpy(tensor.mutable_data_ptr(), given.data(), given.size() - 1);
+            all.push_back(tensor);
+          }
+          if (number >= 2) store_->deleteKey(key(number - 2, rank()));
+          return all;
+        });
     if (!result.ok()) return Explained(absl::UnavailableError(StoreIsGone(std::string(result.status().message()))));
     HONE_RETURN_IF_ERROR(Explained(result->status()));
     return **result;
   }
 
   absl::Status Await(const char* what, const std::string& key, int of, absl::Time deadline) {
-    for (absl::Duration pause = absl::Microseconds(50); !store_->check({key}); pause = std::min(pause * 2, absl::Milliseconds(10))) {
+    for (absl::Duration pause = absl::Microseconds(50); !store_->check({key});
+         pause = std::min(pause * 2, absl::Milliseconds(10))) {
       HONE_RETURN_IF_ERROR(Health());
       if (absl::Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat(what, ": rank ", of, " did not come within ", absl::FormatDuration(options_.timeout)));
+        return absl::DeadlineExceededError(
+            absl::StrCat(what, ": rank ", of, " did not come within ", absl::FormatDuration(options_.timeout)));
       }
       absl::SleepFor(pause);
     }
@@ -213,8 +224,8 @@ class NcclTransfer : public Transfer {
 
 class NcclRanks : public Ranks {
  public:
-  NcclRanks(const RankEnvironment& environment, const CommunicatorOptions& options, StorePtr store, std::unique_ptr<NcclGroup> group,
-            const at::Device& device)
+  NcclRanks(const RankEnvironment& environment, const CommunicatorOptions& options, StorePtr store,
+            std::unique_ptr<NcclGroup> group, const at::Device& device)
       : Ranks(environment, options, std::move(store)), group_(std::move(group)), device_(device) {}
   ~NcclRanks() override { Leave(); }
 
@@ -267,7 +278,8 @@ class NcclRanks : public Ranks {
   const at::Device device_;
 };
 
-absl::StatusOr<std::unique_ptr<NcclGroup>> LoadNccl(const StorePtr& store, const RankEnvironment& environment, absl::Duration timeout) {
+absl::StatusOr<std::unique_ptr<NcclGroup>> LoadNccl(const StorePtr& store, const RankEnvironment& environment,
+                                                    absl::Duration timeout) {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   std::string tried;
   void* module = nullptr;
@@ -280,7 +292,8 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> LoadNccl(const StorePtr& store, const
   auto* create = reinterpret_cast<CreateNcclGroupFunction*>(dlsym(module, kCreateNcclGroup));
   if (create == nullptr) return absl::InternalError(absl::StrCat("libhone_nccl.so lacks ", kCreateNcclGroup));
   std::string error;
-  std::unique_ptr<NcclGroup> group(create(store.get(), environment.rank, environment.world_size, absl::ToInt64Milliseconds(timeout), &error));
+  std::unique_ptr<NcclGroup> group(
+      create(store.get(), environment.rank, environment.world_size, absl::ToInt64Milliseconds(timeout), &error));
   if (group == nullptr) return absl::UnavailableError(absl::StrCat("nccl: ", error));
   return group;
 }
@@ -296,22 +309,25 @@ std::string Missing(c10d::Store& store, int size) {
 
 absl::StatusOr<StorePtr> Meet(const RankEnvironment& environment, absl::Duration patience) {
   const absl::Time deadline = absl::Now() + patience;
-  const absl::StatusOr<absl::StatusOr<StorePtr>> met = policy::CatchTorch("rendezvous", [&]() -> absl::StatusOr<StorePtr> {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(environment.master_port);
-    options.isServer = environment.rank == 0 && !environment.store_is_served;
-    options.waitWorkers = false;
-    options.timeout = absl::ToChronoMilliseconds(patience);
-    StorePtr store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
-    store->add(absl::StrCat("hone/here/", environment.rank), 1);
-    for (std::string missing; !(missing = Missing(*store, environment.world_size)).empty(); absl::SleepFor(absl::Milliseconds(20))) {
-      if (absl::Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat("rendezvous at ", environment.master_addr, ":", environment.master_port, ": after ",
-                                                        absl::FormatDuration(patience), " ranks ", missing, " of ", environment.world_size, " are missing"));
-      }
-    }
-    return store;
-  });
+  const absl::StatusOr<absl::StatusOr<StorePtr>> met =
+      policy::CatchTorch("rendezvous", [&]() -> absl::StatusOr<StorePtr> {
+        c10d::TCPStoreOptions options;
+        options.port = static_cast<uint16_t>(environment.master_port);
+        options.isServer = environment.rank == 0 && !environment.store_is_served;
+        options.waitWorkers = false;
+        options.timeout = absl::ToChronoMilliseconds(patience);
+        StorePtr store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+        store->add(absl::StrCat("hone/here/", environment.rank), 1);
+        for (std::string missing; !(missing = Missing(*store, environment.world_size)).empty();
+             absl::SleepFor(absl::Milliseconds(20))) {
+          if (absl::Now() > deadline) {
+            return absl::DeadlineExceededError(absl::StrCat(
+                "rendezvous at ", environment.master_addr, ":", environment.master_port, ": after ",
+                absl::FormatDuration(patience), " ranks ", missing, " of ", environment.world_size, " are missing"));
+          }
+        }
+        return store;
+      });
   HONE_RETURN_IF_ERROR(met.status());
   return *met;
 }
@@ -323,7 +339,8 @@ absl::Status Communicator::Barrier() {
   return Sum(nothing);
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Connect(const RankEnvironment& environment, const at::Device& device, const CommunicatorOptions& options) {
+absl::StatusOr<std::unique_ptr<Communicator>> Connect(const RankEnvironment& environment, const at::Device& device,
+                                                      const CommunicatorOptions& options) {
   if (environment.alone()) return std::unique_ptr<Communicator>();
   HONE_ASSIGN_OR_RETURN(const StorePtr store, Meet(environment, options.rendezvous));
   std::unique_ptr<Ranks> ranks;

@@ -1,11 +1,11 @@
 #pragma once
 
-// Collective operations between the ranks of a job. Two kinds stand behind this interface: NCCL between GPUs, and a plain one
-// over the rendezvous store for CPUs (tests with a few processes).
+// Collective operations between the ranks of a job. Two kinds stand behind this interface: NCCL between GPUs, and a
+// plain one over the rendezvous store for CPUs (tests with a few processes).
 //
-// Every rank calls the same operations in the same order from one thread. A wait ends: with the result, at the time-out, or
-// when a rank is known to be dead; the error then names the rank where it is known. After an error the communicator is of no
-// further use.
+// Every rank calls the same operations in the same order from one thread. A wait ends: with the result, at the
+// time-out, or when a rank is known to be dead; the error then names the rank where it is known. After an error the
+// communicator is of no further use.
 
 #include <cstdint>
 #include <functional>
@@ -20,8 +20,8 @@
 
 namespace hone::trainer {
 
-/// An operation under way. Wait makes the result visible to what this thread queues on the tensor's device next; on a GPU it
-/// does not block the thread. Called once.
+/// An operation under way. Wait makes the result visible to what this thread queues on the tensor's device next; on a
+/// GPU it does not block the thread. Called once.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -53,21 +53,23 @@ class Communicator {
 };
 
 struct CommunicatorOptions {
-  absl::Duration timeout = absl::Minutes(10);     // of one operation
-  absl::Duration rendezvous = absl::Minutes(5);   // until all ranks have come
-  absl::Duration heartbeat = absl::Seconds(2);    // ranks say that they live this often
-  absl::Duration dead_after = absl::Seconds(30);  // a silent rank counts as dead; at most 45 s, so that a minute is kept
-  /// Called once, from the watching thread, after Abort, with a message that names the dead rank; may be empty. Programs end
-  /// here: an operation that a driver never returns from would hold them for ever.
+  absl::Duration timeout = absl::Minutes(10);    // of one operation
+  absl::Duration rendezvous = absl::Minutes(5);  // until all ranks have come
+  absl::Duration heartbeat = absl::Seconds(2);   // ranks say that they live this often
+  absl::Duration dead_after =
+      absl::Seconds(30);  // a silent rank counts as dead; at most 45 s, so that a minute is kept
+  /// Called once, from the watching thread, after Abort, with a message that names the dead rank; may be empty.
+  /// Programs end here: an operation that a driver never returns from would hold them for ever.
   std::function<void(const std::string& message)> on_dead_rank;
 };
 
-/// Meets the other ranks at the environment's address and returns a communicator for tensors on `device`. Null when alone.
-/// kDeadlineExceeded says who has not come; kFailedPrecondition: no NCCL in this torch.
+/// Meets the other ranks at the environment's address and returns a communicator for tensors on `device`. Null when
+/// alone. kDeadlineExceeded says who has not come; kFailedPrecondition: no NCCL in this torch.
 absl::StatusOr<std::unique_ptr<Communicator>> Connect(const RankEnvironment& environment, const at::Device& device,
                                                       const CommunicatorOptions& options);
 
-/// Says over stderr which rank died and ends the process with exit code 1, after `grace` for everything else to end by itself.
+/// Says over stderr which rank died and ends the process with exit code 1, after `grace` for everything else to end by
+/// itself.
 std::function<void(const std::string&)> ExitOnDeadRank(absl::Duration grace = absl::Seconds(10));
 
 }  // namespace hone::trainer

@@ -37,7 +37,8 @@ class Group : public NcclGroup {
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = std::chrono::milliseconds(timeout_ms);
     const auto kept = c10::intrusive_ptr<c10d::Store>::reclaim_copy(store);
-    group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>("hone/nccl", kept), rank, size, options);
+    group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>("hone/nccl", kept),
+                                                         rank, size, options);
   }
 
   std::string AllGather(at::Tensor out, at::Tensor in, std::unique_ptr<NcclWork>& work) override {
@@ -73,8 +74,10 @@ class Group : public NcclGroup {
 }  // namespace
 }  // namespace hone::trainer
 
-extern "C" __attribute__((visibility("default"))) hone::trainer::NcclGroup* HoneCreateNcclGroup(
-    c10d::Store* store, int rank, int size, int64_t timeout_ms, std::string* error) {
+extern "C" __attribute__((visibility("default"))) hone::trainer::NcclGroup* HoneCreateNcclGroup(c10d::Store* store,
+                                                                                                int rank, int size,
+                                                                                                int64_t timeout_ms,
+                                                                                                std::string* error) {
   hone::trainer::NcclGroup* group = nullptr;
   *error = hone::trainer::Catch([&] { group = new hone::trainer::Group(store, rank, size, timeout_ms); });
   return group;

@@ -1,7 +1,7 @@
 #pragma once
 
-// NCCL between GPUs, as a module of its own (libhone_nccl.so) that is loaded when ranks with GPUs meet: the only code that
-// links libtorch_cuda and sees NCCL. Errors cross the module's border as text, empty for success.
+// NCCL between GPUs, as a module of its own (libhone_nccl.so) that is loaded when ranks with GPUs meet: the only code
+// that links libtorch_cuda and sees NCCL. Errors cross the module's border as text, empty for success.
 
 #include <memory>
 #include <string>
@@ -31,7 +31,8 @@ class NcclGroup {
 };
 
 /// The module's one symbol. `store` is used under a prefix of its own and kept.
-using CreateNcclGroupFunction = NcclGroup*(c10d::Store* store, int rank, int size, int64_t timeout_ms, std::string* error);
+using CreateNcclGroupFunction = NcclGroup*(c10d::Store* store, int rank, int size, int64_t timeout_ms,
+                                           std::string* error);
 inline constexpr char kCreateNcclGroup[] = "HoneCreateNcclGroup";
 
 }  // namespace hone::trainer

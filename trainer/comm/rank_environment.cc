@@ -13,10 +13,13 @@ using Variable = std::function<std::optional<std::string>(const std::string&)>;
 
 absl::StatusOr<int> Integer(const Variable& variable, const std::string& name, int low, int high) {
   const std::optional<std::string> text = variable(name);
-  if (!text) return absl::InvalidArgumentError(absl::StrCat("environment: ", name, " is not set, an integer in [", low, ", ", high, "] is needed"));
+  if (!text)
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment: ", name, " is not set, an integer in [", low, ", ", high, "] is needed"));
   int value = 0;
   if (!absl::SimpleAtoi(*text, &value) || value < low || value > high) {
-    return absl::InvalidArgumentError(absl::StrCat("environment: ", name, " = \"", *text, "\", allowed [", low, ", ", high, "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment: ", name, " = \"", *text, "\", allowed [", low, ", ", high, "]"));
   }
   return value;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Who this process is among the ranks of a job: the contract of torchrun's environment, which Slurm and Kubernetes launchers
-// can fulfil, too. No torch.
+// Who this process is among the ranks of a job: the contract of torchrun's environment, which Slurm and Kubernetes
+// launchers can fulfil, too. No torch.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ namespace hone::trainer {
 struct RankEnvironment {
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;        // which device of this host
+  int local_rank = 0;  // which device of this host
   std::string master_addr = "127.0.0.1";
   int master_port = 29500;
   bool store_is_served = false;  // the launcher's agent hosts the store (torchrun); else rank 0 does
@@ -25,8 +25,8 @@ struct RankEnvironment {
 
 /// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE; without RANK, srun's
 /// SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (MASTER_ADDR and MASTER_PORT must then be given). With neither: alone.
-/// `variable` gives a variable's value (std::getenv in programs). kInvalidArgument names the variable, its value and what is
-/// allowed.
+/// `variable` gives a variable's value (std::getenv in programs). kInvalidArgument names the variable, its value and
+/// what is allowed.
 absl::StatusOr<RankEnvironment> ReadRankEnvironment(
     const std::function<std::optional<std::string>(const std::string&)>& variable);
 

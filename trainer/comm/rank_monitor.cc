@@ -15,10 +15,16 @@ std::string Gone(int rank) { return absl::StrCat("hone/gone/", rank); }
 
 }  // namespace
 
-RankMonitor::RankMonitor(std::shared_ptr<c10d::Store> store, int rank, int size, absl::Duration heartbeat, absl::Duration dead_after,
-                         std::function<void(const std::string& message)> on_dead)
-    : store_(std::move(store)), rank_(rank), size_(size), heartbeat_(heartbeat), dead_after_(dead_after), on_dead_(std::move(on_dead)),
-      seen_(size, Seen{-1, absl::Now()}), thread_([this] { Run(); }) {}
+RankMonitor::RankMonitor(std::shared_ptr<c10d::Store> store, int rank, int size, absl::Duration heartbeat,
+                         absl::Duration dead_after, std::function<void(const std::string& message)> on_dead)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      heartbeat_(heartbeat),
+      dead_after_(dead_after),
+      on_dead_(std::move(on_dead)),
+      seen_(size, Seen{-1, absl::Now()}),
+      thread_([this] { Run(); }) {}
 
 RankMonitor::~RankMonitor() {
   {
@@ -36,8 +42,9 @@ std::string RankMonitor::DeadRank() {
     const int64_t beats = store_->add(Alive(other), 0);
     if (beats != seen.beats) seen = {beats, now};
     if (other == rank_ || now - seen.since < dead_after_ || store_->add(Gone(other), 0) > 0) continue;
-    return absl::StrCat("rank ", other, " has not been heard of for ", absl::FormatDuration(absl::Trunc(now - seen.since, absl::Seconds(1))),
-                        " (after ", beats, " signs of life)");
+    return absl::StrCat("rank ", other, " has not been heard of for ",
+                        absl::FormatDuration(absl::Trunc(now - seen.since, absl::Seconds(1))), " (after ", beats,
+                        " signs of life)");
   }
   return "";
 }
@@ -49,7 +56,8 @@ std::string RankMonitor::Told() {
 }
 
 std::string StoreIsGone(const std::string& error) {
-  return absl::StrCat("the ranks' store cannot be reached, so rank 0 or its host is gone: ", error.substr(0, std::min<size_t>(error.find('\n'), 160)));
+  return absl::StrCat("the ranks' store cannot be reached, so rank 0 or its host is gone: ",
+                      error.substr(0, std::min<size_t>(error.find('\n'), 160)));
 }
 
 void RankMonitor::Run() {
@@ -60,7 +68,8 @@ void RankMonitor::Run() {
     try {
       store_->add(Alive(rank_), 1);
       dead = Told();
-      if (dead.empty() && !(dead = DeadRank()).empty()) store_->set(kDead, std::vector<uint8_t>(dead.begin(), dead.end()));
+      if (dead.empty() && !(dead = DeadRank()).empty())
+        store_->set(kDead, std::vector<uint8_t>(dead.begin(), dead.end()));
     } catch (const std::exception& error) {
       dead = StoreIsGone(error.what());
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Knows which ranks live: each adds to its own counter in the store, and reads the others'. A process that was killed, hangs
-// in the kernel, or whose host is gone stops adding; so is a store that cannot be reached (rank 0, or its host).
+// Knows which ranks live: each adds to its own counter in the store, and reads the others'. A process that was killed,
+// hangs in the kernel, or whose host is gone stops adding; so is a store that cannot be reached (rank 0, or its host).
 
 #include <atomic>
 #include <condition_variable>
@@ -25,8 +25,8 @@ std::string StoreIsGone(const std::string& error);
 class RankMonitor {
  public:
   /// `store` is the monitor's own connection (Store::clone). `on_dead` is called once, from the monitor's thread.
-  RankMonitor(std::shared_ptr<c10d::Store> store, int rank, int size, absl::Duration heartbeat, absl::Duration dead_after,
-              std::function<void(const std::string& message)> on_dead);
+  RankMonitor(std::shared_ptr<c10d::Store> store, int rank, int size, absl::Duration heartbeat,
+              absl::Duration dead_after, std::function<void(const std::string& message)> on_dead);
   /// Says goodbye in the store, so that a rank that ended as planned is not taken for dead.
   ~RankMonitor();
 

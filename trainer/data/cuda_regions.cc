@@ -26,7 +26,8 @@ std::string WithoutLiterals(absl::string_view text) {
       const size_t close = text.find("*/", i + 2);
       end = close == absl::string_view::npos ? text.size() : close + 2;
       blank(i, end);
-    } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !IsWord(text[i - 1])))) {  // not the apostrophe of "don't"
+    } else if (text[i] == '"' ||
+               (text[i] == '\'' && (i == 0 || !IsWord(text[i - 1])))) {  // not the apostrophe of "don't"
       while (end < text.size() && text[end] != text[i] && text[end] != '\n') end += text[end] == '\\' ? 2 : 1;
       end = std::min(end, text.size());
       blank(i + 1, end);
@@ -110,7 +111,8 @@ ByteRange Launch(const std::string& code, size_t at) {
 
 // True where `word` stands at `at` and is no part of a longer one.
 bool WordAt(const std::string& code, size_t at, const char* word, size_t length) {
-  return code.compare(at, length, word) == 0 && (at == 0 || !IsWord(code[at - 1])) && (at + length >= code.size() || !IsWord(code[at + length]));
+  return code.compare(at, length, word) == 0 && (at == 0 || !IsWord(code[at - 1])) &&
+         (at + length >= code.size() || !IsWord(code[at + length]));
 }
 
 }  // namespace

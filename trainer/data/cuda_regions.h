@@ -21,7 +21,8 @@ struct ByteRange {
 };
 
 /// The regions of `text`, ascending, disjoint. They are
-///   - functions qualified __global__ or __device__, from the qualifier (with a template<...> right before it) to the closing
+///   - functions qualified __global__ or __device__, from the qualifier (with a template<...> right before it) to the
+///   closing
 ///     brace of the body; a body that the text cuts ends with it; a declaration without body ends with its semicolon;
 ///   - launches: from the kernel's name before <<< to the >>> and the arguments up to the closing parenthesis;
 ///   - definitions of dim3 variables, up to the semicolon.

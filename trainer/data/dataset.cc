@@ -19,7 +19,8 @@ std::string ReadIds(const Json& json, const char* name, std::vector<int32_t>& id
   const Json& list = json[name];
   if (!list.is_array() || list.empty()) return absl::StrCat(name, " is not a list of token ids");
   for (const Json& id : list) {
-    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) return absl::StrCat(name, " holds something that is no token id");
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX)
+      return absl::StrCat(name, " holds something that is no token id");
     ids.push_back(id.get<int32_t>());
   }
   return "";
@@ -29,14 +30,18 @@ std::string ReadMessages(const Json& list, std::vector<policy::ChatMessage>& mes
   if (!list.is_array()) return "messages is not a list";
   for (const Json& entry : list) {
     policy::ChatMessage message;
-    for (const auto& [name, target] : {std::pair<const char*, std::string*>{"role", &message.role}, {"content", &message.content}}) {
-      if (!entry.is_object() || !entry.contains(name) || !entry[name].is_string()) return absl::StrCat("message ", messages.size(), ": ", name, " is not a text");
+    for (const auto& [name, target] :
+         {std::pair<const char*, std::string*>{"role", &message.role}, {"content", &message.content}}) {
+      if (!entry.is_object() || !entry.contains(name) || !entry[name].is_string())
+        return absl::StrCat("message ", messages.size(), ": ", name, " is not a text");
       *target = entry[name].get<std::string>();
     }
     messages.push_back(std::move(message));
   }
-  if (messages.size() < 2) return absl::StrCat("a conversation of ", messages.size(), " messages, at least 2 are needed");
-  if (messages.back().role != "assistant") return absl::StrCat("the last message is of \"", messages.back().role, "\", not of the assistant");
+  if (messages.size() < 2)
+    return absl::StrCat("a conversation of ", messages.size(), " messages, at least 2 are needed");
+  if (messages.back().role != "assistant")
+    return absl::StrCat("the last message is of \"", messages.back().role, "\", not of the assistant");
   if (messages.back().content.empty()) return "the last message is empty";
   return "";
 }
@@ -45,7 +50,8 @@ std::string ReadRecord(const std::string& line, DatasetRecord& record) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return "not a JSON object";
   if (json.contains("prompt_ids") || json.contains("response_ids")) {
-    for (const auto& [name, ids] : {std::pair<const char*, std::vector<int32_t>*>{"prompt_ids", &record.prompt_ids}, {"response_ids", &record.response_ids}}) {
+    for (const auto& [name, ids] : {std::pair<const char*, std::vector<int32_t>*>{"prompt_ids", &record.prompt_ids},
+                                    {"response_ids", &record.response_ids}}) {
       if (!json.contains(name)) return absl::StrCat(name, " is missing");
       if (std::string wrong = ReadIds(json, name, *ids); !wrong.empty()) return wrong;
     }
@@ -53,9 +59,11 @@ std::string ReadRecord(const std::string& line, DatasetRecord& record) {
   }
   if (json.contains("messages")) return ReadMessages(json["messages"], record.messages);
   for (const char* name : {"prompt", "response"}) {
-    if (!json.contains(name) || !json[name].is_string()) return absl::StrCat("neither messages nor token ids, and ", name, " is not a text");
+    if (!json.contains(name) || !json[name].is_string())
+      return absl::StrCat("neither messages nor token ids, and ", name, " is not a text");
   }
-  record.messages = {{"user", json["prompt"].get<std::string>(), {}}, {"assistant", json["response"].get<std::string>(), {}}};
+  record.messages = {{"user", json["prompt"].get<std::string>(), {}},
+                     {"assistant", json["response"].get<std::string>(), {}}};
   return record.messages[1].content.empty() ? "response is empty" : "";
 }
 
@@ -84,7 +92,9 @@ absl::StatusOr<std::vector<DatasetRecord>> ReadDataset(const std::string& path) 
 
 absl::StatusOr<TrainSequence> EncodeRecord(const DatasetRecord& record, const policy::Tokenizer& tokenizer,
                                            const policy::ChatTemplate& chat, const EncodeSettings& settings) {
-  const auto named = [&](const absl::Status& status) { return absl::Status(status.code(), absl::StrCat("line ", record.line, ": ", status.message())); };
+  const auto named = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("line ", record.line, ": ", status.message()));
+  };
   std::vector<int32_t> prompt = record.prompt_ids, response = record.response_ids;
   if (prompt.empty()) {
     const absl::Span<const policy::ChatMessage> all(record.messages);
@@ -96,12 +106,14 @@ absl::StatusOr<TrainSequence> EncodeRecord(const DatasetRecord& record, const po
     ids = tokenizer.Encode(record.messages.back().content, {.parse_special = false});
     if (!ids.ok()) return named(ids.status());
     response = *std::move(ids);
-    if (tokenizer.special_ids().eos.empty()) return absl::InvalidArgumentError("the tokenizer's folder names no token that ends a turn");
+    if (tokenizer.special_ids().eos.empty())
+      return absl::InvalidArgumentError("the tokenizer's folder names no token that ends a turn");
     response.push_back(tokenizer.special_ids().eos.front());
   }
   TrainSequence sequence = PromptAndResponse(prompt, response);
   if (settings.max_length > 0 && sequence.length() > settings.max_length) {
-    return absl::OutOfRangeError(absl::StrCat("line ", record.line, ": ", sequence.length(), " tokens, at most ", settings.max_length));
+    return absl::OutOfRangeError(
+        absl::StrCat("line ", record.line, ": ", sequence.length(), " tokens, at most ", settings.max_length));
   }
   if (!settings.mark_kernels) return sequence;
   const std::vector<uint8_t> marks = TokensIn(CudaRegions(tokenizer.Decode(response)), TokenEnds(tokenizer, response));

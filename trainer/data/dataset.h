@@ -1,6 +1,7 @@
 #pragma once
 
-// Supervised examples out of JSON Lines files. One object a line, either a conversation that ends with the assistant's answer
+// Supervised examples out of JSON Lines files. One object a line, either a conversation that ends with the assistant's
+// answer
 //
 //   {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}
 //   {"prompt": "...", "response": "..."}                        short for a conversation of two
@@ -23,8 +24,8 @@
 namespace hone::trainer {
 
 struct DatasetRecord {
-  int64_t line = 0;                            // of the file, from 1
-  std::vector<policy::ChatMessage> messages;   // ends with the assistant's; empty where ids are given
+  int64_t line = 0;                           // of the file, from 1
+  std::vector<policy::ChatMessage> messages;  // ends with the assistant's; empty where ids are given
   std::vector<int32_t> prompt_ids, response_ids;
 };
 
@@ -36,13 +37,14 @@ struct EncodeSettings {
   bool mark_kernels = false;  // fills TrainSequence::kernel_tokens (CuSeT)
 };
 
-/// A record as tokens: the template's prompt up to the last answer, the answer as plain text, and the token that ends a turn.
-/// kOutOfRange: longer than max_length (a cut answer would teach to stop in the middle). kInvalidArgument names the line.
+/// A record as tokens: the template's prompt up to the last answer, the answer as plain text, and the token that ends a
+/// turn. kOutOfRange: longer than max_length (a cut answer would teach to stop in the middle). kInvalidArgument names
+/// the line.
 absl::StatusOr<TrainSequence> EncodeRecord(const DatasetRecord& record, const policy::Tokenizer& tokenizer,
                                            const policy::ChatTemplate& chat, const EncodeSettings& settings);
 
-/// Where the bytes of each token end in the text of `ids`; a token that ends inside a character ends where the one before it
-/// does.
+/// Where the bytes of each token end in the text of `ids`; a token that ends inside a character ends where the one
+/// before it does.
 std::vector<size_t> TokenEnds(const policy::Tokenizer& tokenizer, const std::vector<int32_t>& ids);
 
 /// Which sequences rank `rank` of `ranks` learns from: indices into `lengths`, the ranks' tokens as even as the longest

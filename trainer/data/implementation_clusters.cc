@@ -15,11 +15,53 @@ constexpr size_t kShingle = 5;
 
 // Words that say what code does; all other names are alike.
 const std::set<std::string>& MeaningfulWords() {
-  static const std::set<std::string> words = {
-      "__global__", "__device__", "__shared__", "__restrict__", "__syncthreads", "__shfl_down_sync", "__shfl_xor_sync", "__shfl_sync",
-      "__ballot_sync", "atomicAdd", "atomicMax", "extern", "template", "threadIdx", "blockIdx", "blockDim", "gridDim", "dim3",
-      "float", "double", "int", "int64_t", "half", "float4", "float2", "void", "const", "bool", "for", "while", "if", "else", "return",
-      "expf", "__expf", "exp", "logf", "sqrtf", "rsqrtf", "tanhf", "fmaxf", "fminf", "fabsf", "max", "min", "fmaf", "reinterpret_cast"};
+  static const std::set<std::string> words = {"__global__",
+                                              "__device__",
+                                              "__shared__",
+                                              "__restrict__",
+                                              "__syncthreads",
+                                              "__shfl_down_sync",
+                                              "__shfl_xor_sync",
+                                              "__shfl_sync",
+                                              "__ballot_sync",
+                                              "atomicAdd",
+                                              "atomicMax",
+                                              "extern",
+                                              "template",
+                                              "threadIdx",
+                                              "blockIdx",
+                                              "blockDim",
+                                              "gridDim",
+                                              "dim3",
+                                              "float",
+                                              "double",
+                                              "int",
+                                              "int64_t",
+                                              "half",
+                                              "float4",
+                                              "float2",
+                                              "void",
+                                              "const",
+                                              "bool",
+                                              "for",
+                                              "while",
+                                              "if",
+                                              "else",
+                                              "return",
+                                              "expf",
+                                              "__expf",
+                                              "exp",
+                                              "logf",
+                                              "sqrtf",
+                                              "rsqrtf",
+                                              "tanhf",
+                                              "fmaxf",
+                                              "fminf",
+                                              "fabsf",
+                                              "max",
+                                              "min",
+                                              "fmaf",
+                                              "reinterpret_cast"};
   return words;
 }
 
@@ -39,8 +81,10 @@ std::vector<std::string> Tokens(absl::string_view source) {
       size_t end = i;
       while (end < source.size() && (word(source[end]) || (std::isdigit(c) != 0 && source[end] == '.'))) ++end;
       const std::string text(source.substr(i, end - i));
-      const bool member = !tokens.empty() && tokens.back() == ".";  // of threadIdx, float4, ..., where the letter matters
-      const bool meaningful = MeaningfulWords().count(text) > 0 || (member && text.size() == 1 && text[0] >= 'w' && text[0] <= 'z');
+      const bool member =
+          !tokens.empty() && tokens.back() == ".";  // of threadIdx, float4, ..., where the letter matters
+      const bool meaningful =
+          MeaningfulWords().count(text) > 0 || (member && text.size() == 1 && text[0] >= 'w' && text[0] <= 'z');
       tokens.push_back(std::isdigit(c) != 0 ? "0" : meaningful ? text : "name");
       i = end;
     } else {
@@ -70,21 +114,25 @@ ImplementationFeatures FeaturesOf(absl::string_view source) {
   std::sort(out.shingles.begin(), out.shingles.end());
   out.shingles.erase(std::unique(out.shingles.begin(), out.shingles.end()), out.shingles.end());
   const auto count = [&](auto&&... names) {
-    return std::count_if(tokens.begin(), tokens.end(), [&](const std::string& token) { return ((token == names) || ...); });
+    return std::count_if(tokens.begin(), tokens.end(),
+                         [&](const std::string& token) { return ((token == names) || ...); });
   };
   bool plane = false;  // indices in two dimensions
-  for (size_t t = 2; t < tokens.size(); ++t) plane = plane || (tokens[t] == "y" && (tokens[t - 2] == "threadIdx" || tokens[t - 2] == "blockIdx"));
-  out.structure = absl::StrCat("kernels=", count("__global__"), " launches=", count("<<<"), " shared=", count("__shared__") > 0 ? 1 : 0,
-                               " barriers=", count("__syncthreads") > 0 ? 1 : 0,
-                               " warp=", count("__shfl_down_sync", "__shfl_xor_sync", "__shfl_sync") > 0 ? 1 : 0,
-                               " vector=", count("float4", "float2") > 0 ? 1 : 0, " dimensions=", plane ? 2 : 1);
+  for (size_t t = 2; t < tokens.size(); ++t)
+    plane = plane || (tokens[t] == "y" && (tokens[t - 2] == "threadIdx" || tokens[t - 2] == "blockIdx"));
+  out.structure =
+      absl::StrCat("kernels=", count("__global__"), " launches=", count("<<<"),
+                   " shared=", count("__shared__") > 0 ? 1 : 0, " barriers=", count("__syncthreads") > 0 ? 1 : 0,
+                   " warp=", count("__shfl_down_sync", "__shfl_xor_sync", "__shfl_sync") > 0 ? 1 : 0,
+                   " vector=", count("float4", "float2") > 0 ? 1 : 0, " dimensions=", plane ? 2 : 1);
   return out;
 }
 
 double Similarity(const ImplementationFeatures& a, const ImplementationFeatures& b) {
   if (a.shingles.empty() && b.shingles.empty()) return 1;
   std::vector<uint64_t> both;
-  std::set_intersection(a.shingles.begin(), a.shingles.end(), b.shingles.begin(), b.shingles.end(), std::back_inserter(both));
+  std::set_intersection(a.shingles.begin(), a.shingles.end(), b.shingles.begin(), b.shingles.end(),
+                        std::back_inserter(both));
   return static_cast<double>(both.size()) / static_cast<double>(a.shingles.size() + b.shingles.size() - both.size());
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Before training: do sampler and learner mean the same by a log-probability? A policy whose two halves disagree trains on
-// noise, and nothing later says so.
+// Before training: do sampler and learner mean the same by a log-probability? A policy whose two halves disagree trains
+// on noise, and nothing later says so.
 
 #include <cstdint>
 #include <string>
@@ -28,12 +28,14 @@ struct SelfTestReport {
   int64_t tokens = 0;
 };
 
-/// Samples the probe, scores the sample the learner's way (packed with another sequence) and a plain way (alone, whole logits,
-/// fp64 softmax). kFailedPrecondition when the mean gap is over the limit: names the side that is further from the plain
-/// computation, both gaps and the first token that differs by more. Errors of engine and decoder.
-absl::StatusOr<SelfTestReport> TestLogProbs(rollout::Engine& engine, policy::Decoder& decoder, const SelfTestOptions& options);
+/// Samples the probe, scores the sample the learner's way (packed with another sequence) and a plain way (alone, whole
+/// logits, fp64 softmax). kFailedPrecondition when the mean gap is over the limit: names the side that is further from
+/// the plain computation, both gaps and the first token that differs by more. Errors of engine and decoder.
+absl::StatusOr<SelfTestReport> TestLogProbs(rollout::Engine& engine, policy::Decoder& decoder,
+                                            const SelfTestOptions& options);
 
-/// Every rank tells every other one its number and gets the right sum back. kInternal names the rank with wrong numbers.
+/// Every rank tells every other one its number and gets the right sum back. kInternal names the rank with wrong
+/// numbers.
 absl::Status TestCollectives(Communicator& ranks, const at::Device& device);
 
 }  // namespace hone::trainer

@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr char kWeight[] = "weight";
 
-std::string RankFolder(const std::string& folder, int rank, int ranks) { return absl::StrCat(folder, "/rank_", rank, "_of_", ranks); }
+std::string RankFolder(const std::string& folder, int rank, int ranks) {
+  return absl::StrCat(folder, "/rank_", rank, "_of_", ranks);
+}
 std::string StepFolder(int64_t step) { return absl::StrFormat("step_%08d", step); }
 
 struct Found {
@@ -35,12 +37,15 @@ Found NewestWhole(const std::string& folder) {
     const std::string name = it->path().filename().string();
     int ranks = 0;
     if (!absl::StartsWith(name, "rank_0_of_") || !absl::SimpleAtoi(name.substr(10), &ranks)) continue;
-    for (fs::directory_iterator step_it(it->path(), error), step_end; !error && step_it != step_end; step_it.increment(error)) {
+    for (fs::directory_iterator step_it(it->path(), error), step_end; !error && step_it != step_end;
+         step_it.increment(error)) {
       int64_t step = 0;
       const std::string step_name = step_it->path().filename().string();
-      if (!absl::StartsWith(step_name, "step_") || !absl::SimpleAtoi(step_name.substr(5), &step) || step <= newest.step) continue;
+      if (!absl::StartsWith(step_name, "step_") || !absl::SimpleAtoi(step_name.substr(5), &step) || step <= newest.step)
+        continue;
       bool whole = true;
-      for (int r = 0; r < ranks && whole; ++r) whole = FileExists(absl::StrCat(RankFolder(folder, r, ranks), "/", step_name, "/COMMIT"));
+      for (int r = 0; r < ranks && whole; ++r)
+        whole = FileExists(absl::StrCat(RankFolder(folder, r, ranks), "/", step_name, "/COMMIT"));
       if (whole) newest = {step, ranks};
     }
   }
@@ -56,36 +61,44 @@ absl::Status Fill(const Parts& parts, const std::string& kind, const ShardPiece&
   int64_t filled = 0;
   if (leaf != parts.end()) {
     for (const auto& [from, tensor] : leaf->second) {
-      const int64_t begin = std::max(from, piece.begin), end = std::min(from + tensor.numel(), piece.begin + piece.count);
+      const int64_t begin = std::max(from, piece.begin),
+                    end = std::min(from + tensor.numel(), piece.begin + piece.count);
       if (begin >= end) continue;
       out.narrow(0, begin - piece.begin, end - begin).copy_(tensor.narrow(0, begin - from, end - begin));
       filled += end - begin;
     }
   }
   if (filled == piece.count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("checkpoint: ", kind, " of ", piece.leaf, " has ", filled, " of ", piece.count, " numbers from ", piece.begin));
+  return absl::InvalidArgumentError(absl::StrCat("checkpoint: ", kind, " of ", piece.leaf, " has ", filled, " of ",
+                                                 piece.count, " numbers from ", piece.begin));
 }
 
-absl::Status RestoreFrom(std::map<std::string, Parts>& kinds, const std::map<std::string, int64_t>& counters, Learner& learner) {
+absl::Status RestoreFrom(std::map<std::string, Parts>& kinds, const std::map<std::string, int64_t>& counters,
+                         Learner& learner) {
   ShardedAdamW& sharded = *learner.sharded();
   std::vector<std::pair<std::string, at::Tensor>> state;
   at::NoGradGuard no_grad;
   for (const auto& [kind, own] : sharded.State()) {
     at::Tensor whole = at::zeros_like(own);
-    for (const ShardPiece& piece : sharded.pieces()) HONE_RETURN_IF_ERROR(Fill(kinds[kind], kind, piece, whole.narrow(0, piece.offset, piece.count)));
+    for (const ShardPiece& piece : sharded.pieces())
+      HONE_RETURN_IF_ERROR(Fill(kinds[kind], kind, piece, whole.narrow(0, piece.offset, piece.count)));
     state.emplace_back(kind, whole);
   }
-  for (const ShardPiece& piece : sharded.pieces()) HONE_RETURN_IF_ERROR(Fill(kinds[kWeight], kWeight, piece, piece.value.view({-1})));
+  for (const ShardPiece& piece : sharded.pieces())
+    HONE_RETURN_IF_ERROR(Fill(kinds[kWeight], kWeight, piece, piece.value.view({-1})));
   const auto steps = counters.find("learner/optimizer_steps");
-  if (steps == counters.end()) return absl::InvalidArgumentError("checkpoint counter learner/optimizer_steps is missing");
+  if (steps == counters.end())
+    return absl::InvalidArgumentError("checkpoint counter learner/optimizer_steps is missing");
   HONE_RETURN_IF_ERROR(sharded.Restore(state, steps->second));
   return learner.RestoreCounters(counters);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ShardedCheckpointer>> ShardedCheckpointer::Create(const std::string& folder, Communicator& ranks, int64_t keep) {
-  HONE_ASSIGN_OR_RETURN(auto own, Checkpointer::Create({.folder = RankFolder(folder, ranks.rank(), ranks.size()), .keep = keep}));
+absl::StatusOr<std::unique_ptr<ShardedCheckpointer>> ShardedCheckpointer::Create(const std::string& folder,
+                                                                                 Communicator& ranks, int64_t keep) {
+  HONE_ASSIGN_OR_RETURN(auto own,
+                        Checkpointer::Create({.folder = RankFolder(folder, ranks.rank(), ranks.size()), .keep = keep}));
   return std::unique_ptr<ShardedCheckpointer>(new ShardedCheckpointer(folder, ranks, std::move(own)));
 }
 
@@ -95,20 +108,25 @@ absl::Status ShardedCheckpointer::Wait() { return writing_.valid() ? writing_.ge
 
 absl::Status ShardedCheckpointer::Save(Learner& learner) {
   HONE_RETURN_IF_ERROR(Wait());
-  if (learner.sharded() == nullptr) return absl::FailedPreconditionError("sharded checkpoint: the weights are not spread over ranks");
+  if (learner.sharded() == nullptr)
+    return absl::FailedPreconditionError("sharded checkpoint: the weights are not spread over ranks");
   auto data = std::make_shared<CheckpointData>();
   data->step = learner.step();
   data->counters = learner.Counters();
   HONE_RETURN_IF_ERROR(policy::CatchTorch("checkpoint", [&] {
-    const auto add = [&](const std::string& kind, const ShardPiece& piece, const at::Tensor& numbers) {
-      data->tensors.emplace_back(absl::StrCat(kind, "/", piece.leaf, "@", piece.begin), numbers.detach().view({-1}).to(at::kCPU, numbers.scalar_type(), false, /*copy=*/true));
-    };
-    for (const ShardPiece& piece : learner.sharded()->pieces()) {
-      for (const auto& [kind, flat] : learner.sharded()->State()) add(kind, piece, flat.narrow(0, piece.offset, piece.count));
-      add(kWeight, piece, piece.value);
-    }
-    return true;
-  }).status());
+                         const auto add = [&](const std::string& kind, const ShardPiece& piece,
+                                              const at::Tensor& numbers) {
+                           data->tensors.emplace_back(
+                               absl::StrCat(kind, "/", piece.leaf, "@", piece.begin),
+                               numbers.detach().view({-1}).to(at::kCPU, numbers.scalar_type(), false, /*copy=*/true));
+                         };
+                         for (const ShardPiece& piece : learner.sharded()->pieces()) {
+                           for (const auto& [kind, flat] : learner.sharded()->State())
+                             add(kind, piece, flat.narrow(0, piece.offset, piece.count));
+                           add(kWeight, piece, piece.value);
+                         }
+                         return true;
+                       }).status());
   writing_ = std::async(std::launch::async, [this, data] { return own_->Save(*data); });
   return absl::OkStatus();
 }
@@ -119,13 +137,15 @@ absl::StatusOr<bool> ShardedCheckpointer::Restore(Learner& learner) {
   std::vector<double> seen{static_cast<double>(found.step), -static_cast<double>(found.step)};
   HONE_RETURN_IF_ERROR(ranks_.Max(seen));
   if (seen[0] != -seen[1]) {
-    return absl::FailedPreconditionError(absl::StrCat(folder_, ": ranks see different checkpoints (", -seen[1], " to ", seen[0], "); is it shared storage?"));
+    return absl::FailedPreconditionError(absl::StrCat(folder_, ": ranks see different checkpoints (", -seen[1], " to ",
+                                                      seen[0], "); is it shared storage?"));
   }
   if (found.step < 0) return false;
   std::map<std::string, Parts> kinds;
   std::map<std::string, int64_t> counters;
   for (int r = 0; r < found.ranks; ++r) {
-    HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(absl::StrCat(RankFolder(folder_, r, found.ranks), "/", StepFolder(found.step))));
+    HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(absl::StrCat(RankFolder(folder_, r, found.ranks), "/",
+                                                                           StepFolder(found.step))));
     counters = data.counters;
     for (auto& [name, tensor] : data.tensors) {
       const size_t slash = name.find('/'), at = name.rfind('@');

@@ -1,11 +1,12 @@
 #pragma once
 
-// Checkpoints of weights that are spread over ranks. Each rank writes its part, as a checkpoint of its own, in the background:
+// Checkpoints of weights that are spread over ranks. Each rank writes its part, as a checkpoint of its own, in the
+// background:
 //
 //   folder/rank_0_of_8/step_00000120, folder/rank_1_of_8/step_00000120, ...
 //
-// A step counts when all ranks of its job have committed it. Any number of ranks may go on from it: parts are named by weight
-// and position, and each rank picks what it holds now. With the number unchanged a run goes on bit for bit.
+// A step counts when all ranks of its job have committed it. Any number of ranks may go on from it: parts are named by
+// weight and position, and each rank picks what it holds now. With the number unchanged a run goes on bit for bit.
 
 #include <future>
 #include <memory>
@@ -20,10 +21,12 @@ namespace hone::trainer {
 class ShardedCheckpointer {
  public:
   /// The folder is on storage that all ranks share. Borrows `ranks`.
-  static absl::StatusOr<std::unique_ptr<ShardedCheckpointer>> Create(const std::string& folder, Communicator& ranks, int64_t keep = 3);
+  static absl::StatusOr<std::unique_ptr<ShardedCheckpointer>> Create(const std::string& folder, Communicator& ranks,
+                                                                     int64_t keep = 3);
   ~ShardedCheckpointer();
 
-  /// Copies the rank's part to the host and returns; a thread writes it. Waits for the write before, whose error it returns.
+  /// Copies the rank's part to the host and returns; a thread writes it. Waits for the write before, whose error it
+  /// returns.
   absl::Status Save(Learner& learner);
   /// Until the last Save is on the disk; its error.
   absl::Status Wait();

@@ -30,7 +30,8 @@ absl::Status Check(const AdamWOptions& o) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves) {
+absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options,
+                                                     const std::vector<policy::Leaf>& leaves) {
   HONE_RETURN_IF_ERROR(Check(options));
   std::vector<policy::Leaf> trained;
   int64_t total = 0;
@@ -38,7 +39,8 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
   for (const policy::Leaf& leaf : leaves) {
     if (!leaf.value.requires_grad()) continue;
     if (leaf.value.scalar_type() != at::kFloat && !IsHalf(leaf.value)) {
-      return absl::InvalidArgumentError(absl::StrCat("adamw: weight ", leaf.name, " is ", c10::toString(leaf.value.scalar_type()),
+      return absl::InvalidArgumentError(absl::StrCat("adamw: weight ", leaf.name, " is ",
+                                                     c10::toString(leaf.value.scalar_type()),
                                                      ", allowed Float, BFloat16, Half"));
     }
     any_half = any_half || IsHalf(leaf.value);
@@ -49,12 +51,12 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
   std::unique_ptr<AdamW> adamw(new AdamW(options));
   const at::TensorOptions flat = trained[0].value.options().dtype(at::kFloat).requires_grad(false);
   HONE_RETURN_IF_ERROR(policy::CatchTorch("adamw", [&] {
-    adamw->gradients_ = at::zeros({total}, flat);
-    adamw->exp_avg_ = at::zeros({total}, flat);
-    adamw->exp_avg_sq_ = at::zeros({total}, flat);
-    if (any_half) adamw->masters_ = at::zeros({total}, flat);
-    return true;
-  }).status());
+                         adamw->gradients_ = at::zeros({total}, flat);
+                         adamw->exp_avg_ = at::zeros({total}, flat);
+                         adamw->exp_avg_sq_ = at::zeros({total}, flat);
+                         if (any_half) adamw->masters_ = at::zeros({total}, flat);
+                         return true;
+                       }).status());
   adamw->groups_ = {Group{options.weight_decay}, Group{0.0}};
   int64_t offset = 0;
   for (const policy::Leaf& leaf : trained) {
@@ -84,7 +86,8 @@ void AdamW::ZeroGradients() { gradients_.zero_(); }
 
 absl::StatusOr<double> AdamW::GradientNorm() {
   const at::ScalarType sums = gradients_.is_cpu() ? at::kDouble : at::kFloat;  // a GPU adds in a tree
-  return policy::CatchTorch("gradient norm", [&] { return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, sums).item<double>(); });
+  return policy::CatchTorch(
+      "gradient norm", [&] { return at::linalg_vector_norm(gradients_, 2, std::nullopt, false, sums).item<double>(); });
 }
 
 void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale) {
@@ -93,12 +96,20 @@ void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale)
   if (gradients_.is_cuda() && group.values[0].scalar_type() != at::kHalf) {
     for (size_t i = 0; i < group.values.size(); ++i) {
       const bool rounded = IsHalf(group.values[i]);
-      const policy::cuda::AdamWArgs args{
-          group.gradients[i].const_data_ptr<float>(), group.exp_avg[i].mutable_data_ptr<float>(), group.exp_avg_sq[i].mutable_data_ptr<float>(),
-          group.masters[i].mutable_data_ptr<float>(), rounded ? group.values[i].mutable_data_ptr() : nullptr, group.values[i].numel(),
-          static_cast<float>(gradient_scale), static_cast<float>(learning_rate), static_cast<float>(options_.beta1),
-          static_cast<float>(options_.beta2), static_cast<float>(options_.epsilon), static_cast<float>(group.weight_decay),
-          static_cast<float>(1 - std::pow(options_.beta1, steps)), static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, steps)))};
+      const policy::cuda::AdamWArgs args{group.gradients[i].const_data_ptr<float>(),
+                                         group.exp_avg[i].mutable_data_ptr<float>(),
+                                         group.exp_avg_sq[i].mutable_data_ptr<float>(),
+                                         group.masters[i].mutable_data_ptr<float>(),
+                                         rounded ? group.values[i].mutable_data_ptr() : nullptr,
+                                         group.values[i].numel(),
+                                         static_cast<float>(gradient_scale),
+                                         static_cast<float>(learning_rate),
+                                         static_cast<float>(options_.beta1),
+                                         static_cast<float>(options_.beta2),
+                                         static_cast<float>(options_.epsilon),
+                                         static_cast<float>(group.weight_decay),
+                                         static_cast<float>(1 - std::pow(options_.beta1, steps)),
+                                         static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, steps)))};
       const int error = policy::cuda::AdamW(args, policy::CurrentStream(gradients_.device()));
       TORCH_CHECK(error == 0, policy::cuda::ErrorText(error));
     }
@@ -107,23 +118,28 @@ void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale)
 #endif
   if (gradient_scale != 1) at::_foreach_mul_(group.gradients, gradient_scale);
   for (at::Tensor& step : group.steps) step.fill_(static_cast<double>(steps_));
-  at::_fused_adamw_(group.masters, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate, options_.beta1,
-                    options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  at::_fused_adamw_(group.masters, group.gradients, group.exp_avg, group.exp_avg_sq, {}, group.steps, learning_rate,
+                    options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+                    /*maximize=*/false);
   if (masters_.defined()) at::_foreach_copy_(group.values, group.masters);
 }
 
 absl::Status AdamW::Step(double learning_rate, double gradient_scale) {
   at::NoGradGuard no_grad;
-  return policy::CatchTorch("adamw", [&] {
-    ++steps_;
-    for (Group& group : groups_) {
-      if (group.values.empty()) continue;
-      StepGroup(group, learning_rate, gradient_scale);
-      // The fused operators leave version counters alone; the model's packed copies are keyed by them.
-      for (const at::Tensor& value : group.values) value.unsafeGetTensorImpl()->bump_version();
-    }
-    return true;
-  }).status();
+  return policy::CatchTorch("adamw",
+                            [&] {
+                              ++steps_;
+                              for (Group& group : groups_) {
+                                if (group.values.empty()) continue;
+                                StepGroup(group, learning_rate, gradient_scale);
+                                // The fused operators leave version counters alone; the model's packed copies are keyed
+                                // by them.
+                                for (const at::Tensor& value : group.values)
+                                  value.unsafeGetTensorImpl()->bump_version();
+                              }
+                              return true;
+                            })
+      .status();
 }
 
 void AdamW::RoundMasters() {
@@ -147,7 +163,8 @@ absl::Status AdamW::Restore(const std::vector<std::pair<std::string, at::Tensor>
     }
     if (found == nullptr) return absl::InvalidArgumentError(absl::StrCat("optimizer state ", name, " is missing"));
     if (found->sizes() != own.sizes()) {
-      return absl::InvalidArgumentError(absl::StrCat("optimizer state ", name, " has ", found->numel(), " numbers, the model needs ", own.numel()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizer state ", name, " has ", found->numel(), " numbers, the model needs ", own.numel()));
     }
   }
   at::NoGradGuard no_grad;

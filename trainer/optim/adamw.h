@@ -3,8 +3,8 @@
 // AdamW with decoupled weight decay: fp32 moments, one fused pass over each leaf. arXiv:1711.05101, algorithm 2, with
 // the decay scaled by the learning rate as torch.optim.AdamW does.
 //
-// Weights of half precision are rounded copies of fp32 masters that the optimiser owns: steps smaller than half precision
-// can tell apart add up. Gradients are fp32 whatever the weights are (policy/model/project.h).
+// Weights of half precision are rounded copies of fp32 masters that the optimiser owns: steps smaller than half
+// precision can tell apart add up. Gradients are fp32 whatever the weights are (policy/model/project.h).
 
 #include <cstdint>
 #include <memory>
@@ -31,9 +31,10 @@ class AdamW : public Optimizer {
  public:
   static constexpr int64_t kAlignment = 16;  // numbers; each leaf's part of a row starts on a multiple of it
 
-  /// `leaves` are shared with the model; those that require no gradient are left alone. kInvalidArgument: an option out of
-  /// range, no leaf that requires a gradient, or one that is neither fp32 nor of half precision.
-  static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options, const std::vector<policy::Leaf>& leaves);
+  /// `leaves` are shared with the model; those that require no gradient are left alone. kInvalidArgument: an option out
+  /// of range, no leaf that requires a gradient, or one that is neither fp32 nor of half precision.
+  static absl::StatusOr<std::unique_ptr<AdamW>> Create(const AdamWOptions& options,
+                                                       const std::vector<policy::Leaf>& leaves);
 
   void ZeroGradients() override;
   /// Summed in fp64 on the CPU.
@@ -50,7 +51,8 @@ class AdamW : public Optimizer {
   /// Leaves that share a weight decay.
   struct Group {
     double weight_decay;
-    std::vector<at::Tensor> values, masters, gradients, exp_avg, exp_avg_sq, steps;  // masters: values where those are fp32
+    std::vector<at::Tensor> values, masters, gradients, exp_avg, exp_avg_sq,
+        steps;  // masters: values where those are fp32
   };
   void StepGroup(Group& group, double learning_rate, double gradient_scale);
   void RoundMasters();

@@ -28,25 +28,28 @@ Tensor LowestRowPadded(const Tensor& flat, int64_t padded) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ShardedAdamW>> ShardedAdamW::Create(const AdamWOptions& options, policy::Decoder& decoder, Communicator& ranks) {
+absl::StatusOr<std::unique_ptr<ShardedAdamW>> ShardedAdamW::Create(const AdamWOptions& options,
+                                                                   policy::Decoder& decoder, Communicator& ranks) {
   std::unique_ptr<ShardedAdamW> sharded(new ShardedAdamW(decoder, ranks));
   const policy::Parameters& parameters = decoder.parameters();
   if (parameters.units().empty() || parameters.flat().defined()) {
-    return absl::FailedPreconditionError("sharded adamw: the decoder's layers share one buffer; separate_layers is needed");
+    return absl::FailedPreconditionError(
+        "sharded adamw: the decoder's layers share one buffer; separate_layers is needed");
   }
   at::NoGradGuard no_grad;
   std::vector<policy::Leaf> parts;
   std::vector<std::pair<size_t, int64_t>> origins;  // unit, begin in its shard
-  HONE_RETURN_IF_ERROR(policy::CatchTorch("sharded adamw", [&] {
-    for (const policy::ParameterUnit& unit : parameters.units()) sharded->AddUnit(unit.leaves, unit.flat);
-    sharded->AddUnit(decoder.lora() == nullptr ? std::vector<policy::Leaf>{} : decoder.lora()->leaves(), Tensor());
-    for (size_t u = 0; u < sharded->units_.size(); ++u) {
-      Unit& unit = sharded->units_[u];
-      if (unit.padded > 0) sharded->CutShard(unit, parts, origins);
-      if (unit.flat.defined()) sharded->Drop(unit);
-    }
-    return true;
-  }).status());
+  HONE_RETURN_IF_ERROR(
+      policy::CatchTorch("sharded adamw", [&] {
+        for (const policy::ParameterUnit& unit : parameters.units()) sharded->AddUnit(unit.leaves, unit.flat);
+        sharded->AddUnit(decoder.lora() == nullptr ? std::vector<policy::Leaf>{} : decoder.lora()->leaves(), Tensor());
+        for (size_t u = 0; u < sharded->units_.size(); ++u) {
+          Unit& unit = sharded->units_[u];
+          if (unit.padded > 0) sharded->CutShard(unit, parts, origins);
+          if (unit.flat.defined()) sharded->Drop(unit);
+        }
+        return true;
+      }).status());
   HONE_ASSIGN_OR_RETURN(sharded->adamw_, AdamW::Create(options, parts));
   for (size_t i = 0; i < parts.size(); ++i) {
     sharded->pieces_[i].offset = parts[i].value.grad().storage_offset();
@@ -76,7 +79,8 @@ void ShardedAdamW::AddUnit(std::vector<policy::Leaf> leaves, Tensor flat) {
 }
 
 // This rank's part of the row, as leaves for AdamW: one for each leaf of the model that the part cuts.
-void ShardedAdamW::CutShard(Unit& unit, std::vector<policy::Leaf>& parts, std::vector<std::pair<size_t, int64_t>>& origins) {
+void ShardedAdamW::CutShard(Unit& unit, std::vector<policy::Leaf>& parts,
+                            std::vector<std::pair<size_t, int64_t>>& origins) {
   const int64_t count = unit.padded / ranks_.size(), from = count * ranks_.rank();
   Tensor row = unit.flat;
   if (!row.defined()) {
@@ -88,9 +92,11 @@ void ShardedAdamW::CutShard(Unit& unit, std::vector<policy::Leaf>& parts, std::v
   if (!unit.trained) return;
   for (size_t l = 0; l < unit.leaves.size(); ++l) {
     const policy::Leaf& leaf = unit.leaves[l];
-    const int64_t begin = std::max(unit.offsets[l], from), end = std::min(unit.offsets[l] + leaf.value.numel(), from + count);
+    const int64_t begin = std::max(unit.offsets[l], from),
+                  end = std::min(unit.offsets[l] + leaf.value.numel(), from + count);
     if (begin >= end || !leaf.value.requires_grad()) continue;
-    parts.push_back({absl::StrCat(leaf.name, "@", begin - unit.offsets[l]), unit.shard.narrow(0, begin - from, end - begin).detach().requires_grad_(), leaf.decay});
+    parts.push_back({absl::StrCat(leaf.name, "@", begin - unit.offsets[l]),
+                     unit.shard.narrow(0, begin - from, end - begin).detach().requires_grad_(), leaf.decay});
     origins.emplace_back(static_cast<size_t>(&unit - units_.data()), begin - from);
     pieces_.push_back({leaf.name, begin - unit.offsets[l], end - begin, 0, parts.back().value.detach()});
   }
@@ -117,7 +123,8 @@ void ShardedAdamW::EnsurePresent(Unit& unit) {
   unit.present = true;
   if (!unit.changed) return;
   unit.changed = false;
-  for (const policy::Leaf& leaf : unit.leaves) leaf.value.unsafeGetTensorImpl()->bump_version();  // packed copies are keyed by it
+  for (const policy::Leaf& leaf : unit.leaves)
+    leaf.value.unsafeGetTensorImpl()->bump_version();  // packed copies are keyed by it
 }
 
 void ShardedAdamW::Drop(Unit& unit) {
@@ -132,7 +139,8 @@ void ShardedAdamW::GiveGradients(Unit& unit) {
   unit.gradients = at::zeros({unit.padded}, unit.shard.options().dtype(at::kFloat));
   for (size_t l = 0; l < unit.leaves.size(); ++l) {
     Tensor value = unit.leaves[l].value;
-    if (value.requires_grad()) value.mutable_grad() = unit.gradients.narrow(0, unit.offsets[l], value.numel()).view(value.sizes());
+    if (value.requires_grad())
+      value.mutable_grad() = unit.gradients.narrow(0, unit.offsets[l], value.numel()).view(value.sizes());
   }
 }
 
@@ -201,9 +209,9 @@ void ShardedAdamW::ZeroGradients() {
 
 absl::StatusOr<double> ShardedAdamW::GradientNorm() {
   HONE_RETURN_IF_ERROR(policy::CatchTorch("gradients", [&] {
-    FinishGradients();
-    return true;
-  }).status());
+                         FinishGradients();
+                         return true;
+                       }).status());
   HONE_ASSIGN_OR_RETURN(const double own, adamw_->GradientNorm());
   std::vector<double> squares{own * own};
   HONE_RETURN_IF_ERROR(ranks_.Sum(squares));
@@ -213,26 +221,28 @@ absl::StatusOr<double> ShardedAdamW::GradientNorm() {
 absl::Status ShardedAdamW::Step(double learning_rate, double gradient_scale) {
   HONE_RETURN_IF_ERROR(adamw_->Step(learning_rate, gradient_scale));
   at::NoGradGuard no_grad;
-  return policy::CatchTorch("sharded adamw", [&] {
-    for (Unit& unit : units_) {
-      if (!unit.trained) continue;
-      unit.changed = true;
-      if (unit.flat.defined()) {
-        if (unit.gather != nullptr) ThrowIfError(unit.gather->Wait());
-        unit.gather.reset();
-        unit.incoming = Tensor();
-        Drop(unit);
-      } else if (unit.padded > 0) {  // the adapter is whole everywhere
-        const Tensor row = at::empty({unit.padded}, unit.shard.options());
-        ThrowIfError(ValueOrThrow(ranks_.AllGather(row, unit.shard))->Wait());
-        for (size_t l = 0; l < unit.leaves.size(); ++l) {
-          Tensor value = unit.leaves[l].value.detach();
-          value.copy_(row.narrow(0, unit.offsets[l], value.numel()).view(value.sizes()));
-        }
-      }
-    }
-    return true;
-  }).status();
+  return policy::CatchTorch("sharded adamw",
+                            [&] {
+                              for (Unit& unit : units_) {
+                                if (!unit.trained) continue;
+                                unit.changed = true;
+                                if (unit.flat.defined()) {
+                                  if (unit.gather != nullptr) ThrowIfError(unit.gather->Wait());
+                                  unit.gather.reset();
+                                  unit.incoming = Tensor();
+                                  Drop(unit);
+                                } else if (unit.padded > 0) {  // the adapter is whole everywhere
+                                  const Tensor row = at::empty({unit.padded}, unit.shard.options());
+                                  ThrowIfError(ValueOrThrow(ranks_.AllGather(row, unit.shard))->Wait());
+                                  for (size_t l = 0; l < unit.leaves.size(); ++l) {
+                                    Tensor value = unit.leaves[l].value.detach();
+                                    value.copy_(row.narrow(0, unit.offsets[l], value.numel()).view(value.sizes()));
+                                  }
+                                }
+                              }
+                              return true;
+                            })
+      .status();
 }
 
 absl::Status ShardedAdamW::Restore(const std::vector<std::pair<std::string, Tensor>>& state, int64_t steps) {
@@ -246,12 +256,14 @@ absl::Status ShardedAdamW::Restore(const std::vector<std::pair<std::string, Tens
 
 absl::Status ShardedAdamW::WithWholeWeights(const std::function<absl::Status()>& body) {
   const auto each = [&](auto&& act) {
-    return policy::CatchTorch("weights", [&] {
-      for (Unit& unit : units_) {
-        if (unit.flat.defined()) act(unit);
-      }
-      return true;
-    }).status();
+    return policy::CatchTorch("weights",
+                              [&] {
+                                for (Unit& unit : units_) {
+                                  if (unit.flat.defined()) act(unit);
+                                }
+                                return true;
+                              })
+        .status();
   };
   HONE_RETURN_IF_ERROR(each([&](Unit& unit) { EnsurePresent(unit); }));
   const absl::Status status = body();

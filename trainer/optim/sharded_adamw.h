@@ -1,13 +1,13 @@
 #pragma once
 
-// AdamW over weights that are spread over the ranks (full sharding: parameters, gradients and optimiser state; ZeRO stage 3,
-// arXiv:1910.02054).
+// AdamW over weights that are spread over the ranks (full sharding: parameters, gradients and optimiser state; ZeRO
+// stage 3, arXiv:1910.02054).
 //
-// Each layer's weights are one flat row, of which a rank keeps its part. The row is gathered before the layer runs, in the
-// forward and again in the backward pass, while the layer before it is still computing; it is dropped when the layer has run.
-// A layer's gradients live while its backward pass runs, then their sum over the ranks is scattered. The weights outside of
-// layers are gathered from their first use in a step until the step's end. Frozen weights are spread and gathered like the
-// others; an adapter's are not spread: each rank has them whole, their gradients and moments are.
+// Each layer's weights are one flat row, of which a rank keeps its part. The row is gathered before the layer runs, in
+// the forward and again in the backward pass, while the layer before it is still computing; it is dropped when the
+// layer has run. A layer's gradients live while its backward pass runs, then their sum over the ranks is scattered. The
+// weights outside of layers are gathered from their first use in a step until the step's end. Frozen weights are spread
+// and gathered like the others; an adapter's are not spread: each rank has them whole, their gradients and moments are.
 
 #include <map>
 #include <memory>
@@ -26,15 +26,16 @@ struct ShardPiece {
   std::string leaf;
   int64_t begin = 0;  // first number of the leaf, flat
   int64_t count = 0;
-  int64_t offset = 0;     // in the rows of State()
-  at::Tensor value;       // the weights themselves
+  int64_t offset = 0;  // in the rows of State()
+  at::Tensor value;    // the weights themselves
 };
 
 class ShardedAdamW : public Optimizer, public policy::LayerHooks {
  public:
   /// Takes over the decoder's weights: they are filled already and alike on all ranks, and made with
   /// DecoderOptions::separate_layers. Both are borrowed for the optimiser's life, after which the weights are gone.
-  static absl::StatusOr<std::unique_ptr<ShardedAdamW>> Create(const AdamWOptions& options, policy::Decoder& decoder, Communicator& ranks);
+  static absl::StatusOr<std::unique_ptr<ShardedAdamW>> Create(const AdamWOptions& options, policy::Decoder& decoder,
+                                                              Communicator& ranks);
   ~ShardedAdamW() override;
 
   void ZeroGradients() override;

@@ -63,7 +63,8 @@ __device__ __forceinline__ float Scaled(float normed, float weight, float offset
 
 // --- normalisation
 
-__global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, float eps, int64_t dim, Bf16* y, float* inverse) {
+__global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, float eps, int64_t dim, Bf16* y,
+                              float* inverse) {
   const Bf16* row = x + blockIdx.x * dim;
   float squares = 0;
   for (int64_t i = threadIdx.x * 8; i < dim; i += blockDim.x * 8) {
@@ -85,8 +86,9 @@ __global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, f
 // dx = inverse * (g - x_hat * mean(g * x_hat)), g = dy * (weight + offset); dweight = sum over rows of dy * x_hat.
 // A block holds a row in registers, kSteps * 8 numbers a thread.
 template <int kSteps>
-__global__ void __launch_bounds__(kThreads) RmsNormBackwardKernel(const Bf16* x, const Bf16* weight, const float* inverse, const Bf16* dy,
-                                                                  float offset, int64_t rows, int64_t dim, Bf16* dx, float* partial) {
+__global__ void __launch_bounds__(kThreads)
+    RmsNormBackwardKernel(const Bf16* x, const Bf16* weight, const float* inverse, const Bf16* dy, float offset,
+                          int64_t rows, int64_t dim, Bf16* dx, float* partial) {
   Eight sums[kSteps] = {};
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const float scale = inverse[r];
@@ -134,7 +136,9 @@ struct HeadRow {
   float low[kPairs][2], high[kPairs][2];
 };
 
-__device__ __forceinline__ float2 LoadPair(const Bf16* at) { return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(at)); }
+__device__ __forceinline__ float2 LoadPair(const Bf16* at) {
+  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(at));
+}
 __device__ __forceinline__ void StorePair(Bf16* at, float a, float b) {
   *reinterpret_cast<__nv_bfloat162*>(at) = __floats2bfloat162_rn(a, b);
 }
@@ -210,13 +214,15 @@ __global__ void NormRotateKernel(const Bf16* qkv, const Bf16* query_norm, const 
   StoreHead(y + row * s.head_dim, half, v);
 }
 
-__global__ void NormRotateBackwardKernel(const Bf16* qkv, const Bf16* query_norm, const Bf16* key_norm, const float* cos,
-                                         const float* sin, const Bf16* dy, RotateShape s, Bf16* dqkv, float* partial) {
+__global__ void NormRotateBackwardKernel(const Bf16* qkv, const Bf16* query_norm, const Bf16* key_norm,
+                                         const float* cos, const float* sin, const Bf16* dy, RotateShape s, Bf16* dqkv,
+                                         float* partial) {
   __shared__ float shared[kWarps][256];
   const int all = static_cast<int>(s.heads + 2 * s.kv_heads), half = static_cast<int>(s.head_dim / 2);
   const int warp = threadIdx.x / 32;
   HeadRow sums[2] = {};  // of the query's and the key's norm
-  for (int64_t row = blockIdx.x * static_cast<int64_t>(kWarps) + warp; row < s.tokens * all; row += gridDim.x * static_cast<int64_t>(kWarps)) {
+  for (int64_t row = blockIdx.x * static_cast<int64_t>(kWarps) + warp; row < s.tokens * all;
+       row += gridDim.x * static_cast<int64_t>(kWarps)) {
     const int64_t token = row / all;
     const int head = static_cast<int>(row % all);
     HeadRow g = LoadHead(dy + row * s.head_dim, half);
@@ -295,7 +301,8 @@ __global__ void GatedKernel(const Bf16* gate_up, bool gelu, int64_t width, int64
   Store8(y + at, out);
 }
 
-__global__ void GatedBackwardKernel(const Bf16* gate_up, const Bf16* dy, bool gelu, int64_t width, int64_t count, Bf16* dgate_up, Bf16* y) {
+__global__ void GatedBackwardKernel(const Bf16* gate_up, const Bf16* dy, bool gelu, int64_t width, int64_t count,
+                                    Bf16* dgate_up, Bf16* y) {
   const int64_t at = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
   if (at >= count) return;
   const int64_t row = at / width, column = at % width, gate_at = row * 2 * width + column;
@@ -376,9 +383,9 @@ __global__ void LogProbKernel(const float* logits, const int64_t* targets, float
 
 // Four numbers a thread where rows are aligned for it.
 template <int kWide>
-__global__ void LogProbBackwardKernel(const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
-                                      const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t vocab,
-                                      Bf16* dlogits) {
+__global__ void LogProbBackwardKernel(const float* logits, const int64_t* targets, const float* log_sums,
+                                      const float* entropy, const float* dlog_probs, const float* dentropy,
+                                      float inverse_temperature, int64_t vocab, Bf16* dlogits) {
   constexpr int64_t kPerBlock = kThreads * kWide;
   const int64_t blocks = (vocab + kPerBlock - 1) / kPerBlock, row = blockIdx.x / blocks;
   const int64_t i = blockIdx.x % blocks * kPerBlock + threadIdx.x * kWide;
@@ -400,7 +407,8 @@ __global__ void LogProbBackwardKernel(const float* logits, const int64_t* target
   Bf16* out = dlogits + row * vocab + i;
   if constexpr (kWide == 4) {
     const __nv_bfloat162 low = __floats2bfloat162_rn(d[0], d[1]), high = __floats2bfloat162_rn(d[2], d[3]);
-    *reinterpret_cast<uint2*>(out) = make_uint2(*reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high));
+    *reinterpret_cast<uint2*>(out) =
+        make_uint2(*reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high));
   } else {
     *out = __float2bfloat16_rn(d[0]);
   }
@@ -413,7 +421,8 @@ __global__ void AdamWKernel(AdamWArgs a) {
   if (i >= a.count) return;
   const float g = a.gradient[i] * a.gradient_scale;
   const float m = a.beta1 * a.exp_avg[i] + (1 - a.beta1) * g, v = a.beta2 * a.exp_avg_sq[i] + (1 - a.beta2) * g * g;
-  const float w = a.master[i] * (1 - a.rate * a.weight_decay) - a.rate / a.correction1 * m / (sqrtf(v) / a.correction2_root + a.epsilon);
+  const float w = a.master[i] * (1 - a.rate * a.weight_decay) -
+                  a.rate / a.correction1 * m / (sqrtf(v) / a.correction2_root + a.epsilon);
   a.exp_avg[i] = m;
   a.exp_avg_sq[i] = v;
   a.master[i] = w;
@@ -428,11 +437,12 @@ unsigned PartialBlocks(int64_t work) { return static_cast<unsigned>(work < kPart
 
 }  // namespace
 
-int RmsNorm(const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y, float* inverse,
-            void* stream) {
+int RmsNorm(const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y,
+            float* inverse, void* stream) {
   if (rows == 0) return cudaSuccess;
   const int threads = dim >= 2048 ? 256 : dim >= 1024 ? 128 : 32;
-  RmsNormKernel<<<static_cast<unsigned>(rows), threads, 0, On(stream)>>>(In(x), In(weight), offset, eps, dim, Out(y), inverse);
+  RmsNormKernel<<<static_cast<unsigned>(rows), threads, 0, On(stream)>>>(In(x), In(weight), offset, eps, dim, Out(y),
+                                                                         inverse);
   return cudaGetLastError();
 }
 
@@ -442,7 +452,8 @@ int RmsNormBackward(const void* x, const void* weight, const float* inverse, con
                     int64_t dim, void* dx, float* dweight_partial, void* stream) {
   if (rows == 0) return cudaSuccess;
   const auto run = [&](auto* kernel) {
-    kernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In(x), In(weight), inverse, In(dy), offset, rows, dim, Out(dx), dweight_partial);
+    kernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In(x), In(weight), inverse, In(dy), offset, rows, dim,
+                                                             Out(dx), dweight_partial);
     return static_cast<int>(cudaGetLastError());
   };
   constexpr int64_t kStep = kThreads * 8;
@@ -462,8 +473,9 @@ int NormRotate(const void* qkv, const void* query_norm, const void* key_norm, co
 
 int64_t NormRotatePartials(int64_t tokens) { return PartialBlocks(tokens) * 2; }
 
-int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
-                       const void* dy, const RotateShape& s, void* dqkv, float* dnorm_partial, void* stream) {
+int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos,
+                       const float* sin, const void* dy, const RotateShape& s, void* dqkv, float* dnorm_partial,
+                       void* stream) {
   if (s.tokens == 0) return cudaSuccess;
   NormRotateBackwardKernel<<<static_cast<unsigned>(NormRotatePartials(s.tokens)), kThreads, 0, On(stream)>>>(
       In(qkv), In(query_norm), In(key_norm), cos, sin, In(dy), s, Out(dqkv), dnorm_partial);
@@ -472,23 +484,24 @@ int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_
 
 int Gated(const void* gate_up, bool gelu, int64_t rows, int64_t width, void* y, void* stream) {
   if (rows == 0) return cudaSuccess;
-  GatedKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In(gate_up), gelu, width, rows * width, Out(y));
+  GatedKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In(gate_up), gelu, width, rows * width,
+                                                                               Out(y));
   return cudaGetLastError();
 }
 
 int GatedBackward(const void* gate_up, const void* dy, bool gelu, int64_t rows, int64_t width, void* dgate_up, void* y,
                   void* stream) {
   if (rows == 0) return cudaSuccess;
-  GatedBackwardKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In(gate_up), In(dy), gelu, width,
-                                                                                       rows * width, Out(dgate_up), Out(y));
+  GatedBackwardKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(
+      In(gate_up), In(dy), gelu, width, rows * width, Out(dgate_up), Out(y));
   return cudaGetLastError();
 }
 
 int LogProbRows(const float* logits, const int64_t* targets, float inverse_temperature, int64_t rows, int64_t vocab,
                 float* log_probs, float* entropy, float* log_sums, void* stream) {
   if (rows == 0) return cudaSuccess;
-  LogProbKernel<<<static_cast<unsigned>(rows), kVocabThreads, 0, On(stream)>>>(logits, targets, inverse_temperature, vocab,
-                                                                               log_probs, entropy, log_sums);
+  LogProbKernel<<<static_cast<unsigned>(rows), kVocabThreads, 0, On(stream)>>>(logits, targets, inverse_temperature,
+                                                                               vocab, log_probs, entropy, log_sums);
   return cudaGetLastError();
 }
 
@@ -499,8 +512,8 @@ int LogProbRowsBackward(const float* logits, const int64_t* targets, const float
   const bool wide = vocab % 4 == 0;
   const unsigned blocks = static_cast<unsigned>(rows) * Blocks(vocab, wide ? kThreads * 4 : kThreads);
   auto* kernel = wide ? LogProbBackwardKernel<4> : LogProbBackwardKernel<1>;
-  kernel<<<blocks, kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy, inverse_temperature, vocab,
-                                              Out(dlogits));
+  kernel<<<blocks, kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy,
+                                              inverse_temperature, vocab, Out(dlogits));
   return cudaGetLastError();
 }
 

@@ -4,16 +4,16 @@
 // They round where the composed operators of ops.cc round, so that both give the same numbers up to the order of sums.
 //
 // Plain pointers and no CUDA or torch headers, so that both sides may include this. Pointers are device memory, bf16
-// unless typed, 16-byte aligned; rows are contiguous. Launches are asynchronous on `stream` (a cudaStream_t); the result
-// is a cudaError_t, 0 for success. Sums run in fixed orders: equal inputs give equal bits.
+// unless typed, 16-byte aligned; rows are contiguous. Launches are asynchronous on `stream` (a cudaStream_t); the
+// result is a cudaError_t, 0 for success. Sums run in fixed orders: equal inputs give equal bits.
 
 #include <cstdint>
 
 namespace hone::policy::cuda {
 
 /// x [rows, dim] -> y = x * inverse * (weight + offset), inverse [rows]. dim a multiple of 8.
-int RmsNorm(const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y, float* inverse,
-            void* stream);
+int RmsNorm(const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y,
+            float* inverse, void* stream);
 /// Blocks of partial sums that RmsNormBackward writes: dweight_partial [RmsNormPartials(rows), dim] fp32.
 int64_t RmsNormPartials(int64_t rows);
 /// dweight_partial may be null: the weight is frozen. dim at most 16,384.
@@ -32,8 +32,9 @@ int NormRotate(const void* qkv, const void* query_norm, const void* key_norm, co
 int64_t NormRotatePartials(int64_t tokens);
 /// dqkv from dy; qkv is what went in (unused without norms). dnorm_partial [NormRotatePartials(tokens), 2, head_dim]
 /// fp32 (query, key), or null.
-int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
-                       const void* dy, const RotateShape& shape, void* dqkv, float* dnorm_partial, void* stream);
+int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos,
+                       const float* sin, const void* dy, const RotateShape& shape, void* dqkv, float* dnorm_partial,
+                       void* stream);
 
 /// gate_up [rows, 2 * width] -> act(gate) * up [rows, width]; gelu: the tanh form, else SiLU. width a multiple of 8.
 int Gated(const void* gate_up, bool gelu, int64_t rows, int64_t width, void* y, void* stream);

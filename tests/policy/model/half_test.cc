@@ -26,13 +26,15 @@ Packed Two() {
       positions.push_back(t);
     }
   }
-  return {at::tensor(ids, at::kLong), at::tensor(positions, at::kLong), at::tensor(std::vector<int64_t>{0, 13, 20}, at::kLong)};
+  return {at::tensor(ids, at::kLong), at::tensor(positions, at::kLong),
+          at::tensor(std::vector<int64_t>{0, 13, 20}, at::kLong)};
 }
 
 at::Tensor Loss(Decoder& decoder) {
   const Packed p = Two();
   PackedSequences attention(p.offsets);
-  const LogProbs out = decoder.TargetLogProbs(decoder.Hidden(p.ids, p.positions, attention).value(), p.ids.roll(-1), 0.9).value();
+  const LogProbs out =
+      decoder.TargetLogProbs(decoder.Hidden(p.ids, p.positions, attention).value(), p.ids.roll(-1), 0.9).value();
   return -(out.log_probs.sum() + 0.1 * out.entropy.sum());
 }
 
@@ -152,7 +154,8 @@ TEST_CASE("An adapter's gradient is the slope of the loss, and frozen weights ge
       const double down = Loss(*decoder).item<double>();
       flat[at].fill_(kept);
       INFO(leaf.name);
-      CHECK_THAT(leaf.value.grad().view({-1})[at].item<double>(), Catch::Matchers::WithinAbs((up - down) / (2 * step), 1e-5));
+      CHECK_THAT(leaf.value.grad().view({-1})[at].item<double>(),
+                 Catch::Matchers::WithinAbs((up - down) / (2 * step), 1e-5));
     }
   }
 }
@@ -173,7 +176,8 @@ TEST_CASE("The fused adapter of bf16 and the composed one of fp32 agree", "[poli
   }
 }
 
-TEST_CASE("A new adapter changes nothing, an acting one does, and taken off it leaves the reference", "[policy][lora]") {
+TEST_CASE("A new adapter changes nothing, an acting one does, and taken off it leaves the reference",
+          "[policy][lora]") {
   at::NoGradGuard no_grad;
   const auto decoder = MakeDecoder(TinyConfig());
   const double plain = Loss(*decoder).item<double>();
@@ -219,14 +223,17 @@ TEST_CASE("An adapter folder reads back as it was written, and what cannot be ho
     INFO(status.ToString());
     CHECK(status.message().find(why) != absl::string_view::npos);
   };
-  refuses(R"({"peft_type": "LORA", "r": 3, "lora_alpha": 6, "use_dora": true, "target_modules": ["q_proj"]})", "use_dora = true is not supported");
-  refuses(R"({"peft_type": "LORA", "r": 0, "lora_alpha": 6, "target_modules": ["q_proj"]})", "rank = 0, allowed [1, 1024]");
+  refuses(R"({"peft_type": "LORA", "r": 3, "lora_alpha": 6, "use_dora": true, "target_modules": ["q_proj"]})",
+          "use_dora = true is not supported");
+  refuses(R"({"peft_type": "LORA", "r": 0, "lora_alpha": 6, "target_modules": ["q_proj"]})",
+          "rank = 0, allowed [1, 1024]");
   refuses(R"({"peft_type": "LORA", "r": 3, "lora_alpha": 6, "target_modules": ["lm_head"]})", "target \"lm_head\"");
   refuses("[", "not a JSON object");
 }
 
 TEST_CASE("A norm's and a gate's backward pass are autograd's", "[policy][model]") {
-  const at::Tensor x = at::randn({5, 24}, at::kDouble), w = at::randn({24}, at::kDouble), g = at::randn({5, 24}, at::kDouble);
+  const at::Tensor x = at::randn({5, 24}, at::kDouble), w = at::randn({24}, at::kDouble),
+                   g = at::randn({5, 24}, at::kDouble);
   const at::Tensor xg = x.clone().requires_grad_(), wg = w.clone().requires_grad_();
   (xg * at::rsqrt(xg.square().mean(-1, true) + 1e-6) * (wg + 1.0)).backward(g);
   const rows::Normed normed = rows::RmsNorm(x, w, 1.0, 1e-6);
@@ -236,7 +243,8 @@ TEST_CASE("A norm's and a gate's backward pass are autograd's", "[policy][model]
   for (GateActivation activation : {GateActivation::kSilu, GateActivation::kGeluTanh}) {
     const at::Tensor gate_up = at::randn({5, 48}, at::kDouble), tracked = gate_up.clone().requires_grad_();
     const std::vector<at::Tensor> halves = tracked.chunk(2, 1);
-    const at::Tensor y = (activation == GateActivation::kSilu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh")) * halves[1];
+    const at::Tensor y =
+        (activation == GateActivation::kSilu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh")) * halves[1];
     y.backward(g);
     const rows::GatedGradients gated = rows::GatedBackward(gate_up, g, activation);
     CHECK(at::allclose(gated.dgate_up, tracked.grad()));

@@ -17,13 +17,13 @@
 namespace hone::trainer {
 namespace {
 
-#define REQUIRE_OK(expression)                                                       \
-  do {                                                                               \
-    const absl::Status status_ = (expression);                                       \
-    if (!status_.ok()) {                                                             \
-      std::printf("failed: %s\n", std::string(status_.message()).c_str());           \
-      return 1;                                                                      \
-    }                                                                                \
+#define REQUIRE_OK(expression)                                             \
+  do {                                                                     \
+    const absl::Status status_ = (expression);                             \
+    if (!status_.ok()) {                                                   \
+      std::printf("failed: %s\n", std::string(status_.message()).c_str()); \
+      return 1;                                                            \
+    }                                                                      \
   } while (false)
 
 int Collectives(Communicator& ranks) {
@@ -65,12 +65,14 @@ std::vector<TrainSequence> Sequences() {
 
 // Two steps of SFT and two of RL; the batch of each step is the same whatever the number of ranks.
 int Train(Communicator* ranks, const std::string& options) {
-  const bool checkpointed = options.find("checkpointed") != std::string::npos, half = options.find("half") != std::string::npos;
+  const bool checkpointed = options.find("checkpointed") != std::string::npos,
+             half = options.find("half") != std::string::npos;
   const bool with_lora = options.find("lora") != std::string::npos;
   policy::ModelConfig config = testing::TinyConfig();
   config.tie_word_embeddings = false;
   at::set_num_threads(1);
-  const policy::DecoderOptions decoder_options{at::kCPU, half ? at::kBFloat16 : at::kFloat, checkpointed, ranks != nullptr};
+  const policy::DecoderOptions decoder_options{at::kCPU, half ? at::kBFloat16 : at::kFloat, checkpointed,
+                                               ranks != nullptr};
   auto decoder = policy::Decoder::Create(config, decoder_options).value();
   decoder->parameters().Initialize(5);
   std::unique_ptr<policy::Lora> lora;
@@ -86,7 +88,8 @@ int Train(Communicator* ranks, const std::string& options) {
   std::vector<TrainSequence> own;
   const std::vector<TrainSequence> all = Sequences();
   for (size_t i = r; i < all.size(); i += n) own.push_back(all[i]);
-  if (options.find("uneven") != std::string::npos && n > 1 && r == n - 1) {  // the last rank has nothing, the first all of it
+  if (options.find("uneven") != std::string::npos && n > 1 &&
+      r == n - 1) {  // the last rank has nothing, the first all of it
     own.clear();
   } else if (options.find("uneven") != std::string::npos && n > 1 && r == 0) {
     for (size_t i = n - 1; i < all.size(); i += n) own.push_back(all[i]);
@@ -97,13 +100,15 @@ int Train(Communicator* ranks, const std::string& options) {
   learner.micro_batch_tokens = 24;
   learner.ranks = ranks;
   const auto report = [&](const StepMetrics& metrics) {
-    std::printf("loss %.9g norm %.9g tokens %.0f\n", metrics.at("loss"), metrics.at("gradient_norm"), metrics.at("loss_tokens"));
+    std::printf("loss %.9g norm %.9g tokens %.0f\n", metrics.at("loss"), metrics.at("gradient_norm"),
+                metrics.at("loss_tokens"));
   };
   const auto finish = [&](Learner& done) {
     const auto print = [&] {
       for (const policy::Leaf& leaf : with_lora ? lora->leaves() : decoder->parameters().leaves()) {
         const at::Tensor value = leaf.value.detach().to(at::kDouble);
-        std::printf("%s %.9g %.9g\n", leaf.name.c_str(), value.norm().item<double>(), value.view({-1})[value.numel() / 2].item<double>());
+        std::printf("%s %.9g %.9g\n", leaf.name.c_str(), value.norm().item<double>(),
+                    value.view({-1})[value.numel() / 2].item<double>());
       }
       return absl::OkStatus();
     };
@@ -145,7 +150,8 @@ int Resume(Communicator& ranks, const std::string& folder, int64_t to, bool half
   for (size_t i = ranks.rank(); i < all.size(); i += ranks.size()) own.push_back(all[i]);
   while (sft->learner().step() < to) {
     const StepMetrics metrics = sft->Step(own).value();
-    std::printf("step %lld loss %.9g norm %.9g\n", static_cast<long long>(sft->learner().step()), metrics.at("loss"), metrics.at("gradient_norm"));
+    std::printf("step %lld loss %.9g norm %.9g\n", static_cast<long long>(sft->learner().step()), metrics.at("loss"),
+                metrics.at("gradient_norm"));
   }
   REQUIRE_OK(checkpoints->Save(sft->learner()));
   REQUIRE_OK(checkpoints->Wait());
@@ -165,7 +171,8 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Communicator>> ranks = Connect(*environment, at::kCPU, options);
   REQUIRE_OK(ranks.status());
   if (what == "collectives") return Collectives(**ranks);
-  if (what == "resume" || what == "resume_half") return Resume(**ranks, argument, std::atoll(argv[3]), what == "resume_half");
+  if (what == "resume" || what == "resume_half")
+    return Resume(**ranks, argument, std::atoll(argv[3]), what == "resume_half");
   if (what == "train") return Train(ranks->get(), argument);
   if (what == "die") {
     REQUIRE_OK((*ranks)->Barrier());

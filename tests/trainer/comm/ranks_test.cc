@@ -1,9 +1,9 @@
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_floating_point.hpp>
-#include <csignal>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <csignal>
 
 #include <map>
 #include <sstream>
@@ -40,9 +40,11 @@ std::vector<RunResult> RunRanks(int world, const std::string& what, const std::s
   for (int rank = 0; rank < (started < 0 ? world : started); ++rank) {
     threads.emplace_back([&, rank] {
       results[rank] = Run({.argv = {HONE_RANK_PROGRAM, what, argument, further},
-                           .environment = {absl::StrCat("RANK=", rank), absl::StrCat("WORLD_SIZE=", world), absl::StrCat("LOCAL_RANK=", rank),
-                                           "MASTER_ADDR=127.0.0.1", absl::StrCat("MASTER_PORT=", port)}},
-                          absl::Seconds(60)).value();
+                           .environment = {absl::StrCat("RANK=", rank), absl::StrCat("WORLD_SIZE=", world),
+                                           absl::StrCat("LOCAL_RANK=", rank), "MASTER_ADDR=127.0.0.1",
+                                           absl::StrCat("MASTER_PORT=", port)}},
+                          absl::Seconds(60))
+                          .value();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -66,7 +68,8 @@ void CheckClose(const std::string& got, const std::string& want, double toleranc
   INFO("got\n" << got << "want\n" << want);
   REQUIRE(g.size() == w.size());
   REQUIRE(g.size() > 20);
-  for (size_t i = 0; i < g.size(); ++i) CHECK_THAT(g[i], Catch::Matchers::WithinAbs(w[i], tolerance * (1 + std::abs(w[i]))));
+  for (size_t i = 0; i < g.size(); ++i)
+    CHECK_THAT(g[i], Catch::Matchers::WithinAbs(w[i], tolerance * (1 + std::abs(w[i]))));
 }
 
 TEST_CASE("Collectives between three processes give what their definitions say", "[trainer][comm]") {
@@ -112,7 +115,8 @@ std::string After(const std::string& output, int from) {
   return at == std::string::npos ? "" : output.substr(at);
 }
 
-TEST_CASE("A job goes on from its checkpoint to the bit, and with another number of ranks up to the order of sums", "[trainer][comm]") {
+TEST_CASE("A job goes on from its checkpoint to the bit, and with another number of ranks up to the order of sums",
+          "[trainer][comm]") {
   for (const char* what : {"resume", "resume_half"}) {
     INFO(what);
     const TempFolder whole = MemoryFolder("whole"), cut = MemoryFolder("cut");
@@ -128,7 +132,8 @@ TEST_CASE("A job goes on from its checkpoint to the bit, and with another number
     const std::vector<double> got = Numbers(three.output), want = Numbers(After(straight, 4));
     REQUIRE(got.size() == 3);
     REQUIRE(want.size() == 3);
-    for (size_t i = 0; i < got.size(); ++i) CHECK_THAT(got[i], Catch::Matchers::WithinRel(want[i], std::string(what) == "resume" ? 1e-5 : 2e-2));
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK_THAT(got[i], Catch::Matchers::WithinRel(want[i], std::string(what) == "resume" ? 1e-5 : 2e-2));
   }
 }
 
@@ -171,19 +176,30 @@ absl::StatusOr<RankEnvironment> Read(const std::map<std::string, std::string>& v
 
 TEST_CASE("Ranks are read as torchrun and Slurm give them", "[trainer][comm]") {
   CHECK(Read({}).value().alone());
-  const RankEnvironment torchrun = Read({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "host"}, {"MASTER_PORT", "1234"},
-                                         {"TORCHELASTIC_USE_AGENT_STORE", "True"}}).value();
+  const RankEnvironment torchrun = Read({{"RANK", "3"},
+                                         {"WORLD_SIZE", "4"},
+                                         {"LOCAL_RANK", "1"},
+                                         {"MASTER_ADDR", "host"},
+                                         {"MASTER_PORT", "1234"},
+                                         {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
+                                       .value();
   CHECK(torchrun.rank == 3);
   CHECK(torchrun.world_size == 4);
   CHECK(torchrun.local_rank == 1);
   CHECK(torchrun.master_port == 1234);
   CHECK(torchrun.store_is_served);
-  const RankEnvironment slurm = Read({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "7"}}).value();
+  const RankEnvironment slurm = Read({{"SLURM_PROCID", "1"},
+                                      {"SLURM_NTASKS", "2"},
+                                      {"SLURM_LOCALID", "0"},
+                                      {"MASTER_ADDR", "a"},
+                                      {"MASTER_PORT", "7"}})
+                                    .value();
   CHECK(slurm.rank == 1);
   CHECK_FALSE(slurm.store_is_served);
   CHECK(Read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).value().alone());  // a batch script's own environment
   CHECK(Read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}).status().message() == "environment: RANK = \"4\", allowed [0, 3]");
-  CHECK(Read({{"RANK", "0"}}).status().message() == "environment: WORLD_SIZE is not set, an integer in [1, 1048576] is needed");
+  CHECK(Read({{"RANK", "0"}}).status().message() ==
+        "environment: WORLD_SIZE is not set, an integer in [1, 1048576] is needed");
   CHECK(absl::StrContains(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).status().message(), "MASTER_ADDR is not set"));
 }
 

@@ -18,7 +18,8 @@ std::vector<std::string> Regions(const std::string& text) {
   return out;
 }
 
-TEST_CASE("Kernels, launches and grid definitions are found in an answer, its prose and host code are not", "[trainer][data]") {
+TEST_CASE("Kernels, launches and grid definitions are found in an answer, its prose and host code are not",
+          "[trainer][data]") {
   const std::string answer =
       "I'll use one thread a row; __shared__ isn't needed.\n"
       "```cuda\n"
@@ -33,18 +34,19 @@ TEST_CASE("Kernels, launches and grid definitions are found in an answer, its pr
       "  scale<2><<<grid, 256, 0, stream>>>(x, y, n);\n"
       "}\n"
       "```\n";
-  CHECK(Regions(answer) == std::vector<std::string>{
-                               "template <int kN>\n__global__ void scale(const float* x, float* y, int n) {\n"
-                               "  // a } in a comment, and \"in a string: }\"\n"
-                               "  if (threadIdx.x < n) { y[threadIdx.x] = x[threadIdx.x] * kN; }\n}",
-                               "dim3 grid((n + 255) / 256);", "scale<2><<<grid, 256, 0, stream>>>(x, y, n)"});
+  CHECK(Regions(answer) ==
+        std::vector<std::string>{"template <int kN>\n__global__ void scale(const float* x, float* y, int n) {\n"
+                                 "  // a } in a comment, and \"in a string: }\"\n"
+                                 "  if (threadIdx.x < n) { y[threadIdx.x] = x[threadIdx.x] * kN; }\n}",
+                                 "dim3 grid((n + 255) / 256);", "scale<2><<<grid, 256, 0, stream>>>(x, y, n)"});
 }
 
 TEST_CASE("Declarations, cut answers and device functions are regions as far as they go", "[trainer][data]") {
   CHECK(Regions("__device__ float f(float x);\nint a;") == std::vector<std::string>{"__device__ float f(float x);"});
   CHECK(Regions("x __global__ void k() { if (a) {") == std::vector<std::string>{"__global__ void k() { if (a) {"});
   CHECK(Regions("k<<<1, 2") == std::vector<std::string>{"k<<<1, 2"});
-  CHECK(Regions("__forceinline__ __device__ int g() { return '}'; } int h() {}") == std::vector<std::string>{"__device__ int g() { return '}'; }"});
+  CHECK(Regions("__forceinline__ __device__ int g() { return '}'; } int h() {}") ==
+        std::vector<std::string>{"__device__ int g() { return '}'; }"});
   CHECK(Regions("my__global__ = 1; /* __global__ void k() {} */ \"<<<\"").empty());
   CHECK(Regions("").empty());
 }
@@ -56,16 +58,22 @@ TEST_CASE("A token is in a region when one of its bytes is; worked by hand", "[t
   CHECK(TokensIn({}, {3, 5}) == std::vector<uint8_t>{0, 0});
 }
 
-constexpr char kPlain[] = "__global__ void k(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] * 2.0f; }\n"
-                          "void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<(n + 255) / 256, 256, 0, s>>>(x, y, n); }";
+constexpr char kPlain[] =
+    "__global__ void k(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) "
+    "y[i] = x[i] * 2.0f; }\n"
+    "void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<(n + 255) / 256, 256, 0, s>>>(x, y, n); }";
 
 TEST_CASE("Renaming, other numbers and comments leave an implementation where it is", "[trainer][data]") {
   const std::string renamed =
-      "// doubles\n__global__ void twice(const float* in, float* out, int count) { int at = blockIdx.x * blockDim.x + threadIdx.x; if (at < count) out[at] = in[at] * 2.5f; }\n"
-      "void launch(const float* in, float* out, int count, cudaStream_t q) { twice<<<(count + 127) / 128, 128, 0, q>>>(in, out, count); }";
+      "// doubles\n__global__ void twice(const float* in, float* out, int count) { int at = blockIdx.x * blockDim.x + "
+      "threadIdx.x; if (at < count) out[at] = in[at] * 2.5f; }\n"
+      "void launch(const float* in, float* out, int count, cudaStream_t q) { twice<<<(count + 127) / 128, 128, 0, "
+      "q>>>(in, out, count); }";
   const std::string vectorised =
-      "__global__ void k(const float4* x, float4* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { float4 v = x[i]; v.x *= 2; v.y *= 2; y[i] = v; } }\n"
-      "void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<(n / 4 + 255) / 256, 256, 0, s>>>((const float4*)x, (float4*)y, n / 4); }";
+      "__global__ void k(const float4* x, float4* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < "
+      "n) { float4 v = x[i]; v.x *= 2; v.y *= 2; y[i] = v; } }\n"
+      "void launch(const float* x, float* y, int n, cudaStream_t s) { k<<<(n / 4 + 255) / 256, 256, 0, s>>>((const "
+      "float4*)x, (float4*)y, n / 4); }";
   CHECK(Similarity(FeaturesOf(kPlain), FeaturesOf(renamed)) == 1);
   CHECK(ClusterImplementations({kPlain, vectorised, renamed, vectorised}) == std::vector<int>{0, 1, 0, 1});
   CHECK(Similarity(FeaturesOf(""), FeaturesOf("")) == 1);
@@ -100,7 +108,10 @@ TEST_CASE("A dataset is read line by line, and a bad line is named", "[trainer][
     std::ofstream(path) << text;
     return ReadDataset(path);
   };
-  const auto records = read("{\"prompt\": \"a\", \"response\": \"b\"}\n\n{\"prompt_ids\": [1, 2], \"response_ids\": [3], \"provenance\": {}}\n").value();
+  const auto records = read(
+                           "{\"prompt\": \"a\", \"response\": \"b\"}\n\n{\"prompt_ids\": [1, 2], \"response_ids\": "
+                           "[3], \"provenance\": {}}\n")
+                           .value();
   REQUIRE(records.size() == 2);
   CHECK(records[0].messages[1].content == "b");
   CHECK(records[1].line == 3);
@@ -112,7 +123,8 @@ TEST_CASE("A dataset is read line by line, and a bad line is named", "[trainer][
     CHECK(absl::StrContains(status.message(), why));
   };
   refuses("{\"prompt\": \"a\", \"response\": \"b\"}\n{", "data.jsonl:2: not a JSON object");
-  refuses("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}]}", "data.jsonl:1: the last message is of \"user\"");
+  refuses("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}]}",
+          "data.jsonl:1: the last message is of \"user\"");
   refuses("{\"prompt_ids\": [1], \"response_ids\": [-1]}", "no token id");
   refuses("{\"prompt_ids\": [1]}", "response_ids is missing");
   refuses("\n", "holds no example");
