@@ -72,7 +72,8 @@ double AttentionFlops(const ModelConfig& c, double per_layer, int64_t length) {
 }
 
 std::unique_ptr<Decoder> RandomDecoder(const ModelConfig& config, const at::Device& device, bool checkpoint) {
-  auto decoder = Decoder::Create(config, {device, at::kBFloat16, checkpoint}).value();
+  auto decoder =
+      Decoder::Create(config, {.device = device, .dtype = at::kBFloat16, .checkpoint_activations = checkpoint}).value();
   at::NoGradGuard no_grad;
   for (const policy::NamedTensor& named : decoder->parameters().named()) {
     at::Tensor tensor = named.tensor;
@@ -267,7 +268,9 @@ void CheckModels(const at::Device& device) {
       wear(*plain);
       const Gradients want = GradientsOf(*plain, sequences);
       for (bool checkpoint : {false, true}) {
-        auto half = Decoder::Create(config, {device, at::kBFloat16, checkpoint}).value();
+        auto half =
+            Decoder::Create(config, {.device = device, .dtype = at::kBFloat16, .checkpoint_activations = checkpoint})
+                .value();
         at::Tensor flat = half->parameters().flat();
         flat.copy_(plain->parameters().flat());
         wear(*half);
@@ -445,7 +448,9 @@ int Sharded(const trainer::RankEnvironment& environment, const at::Device& devic
   };
   {  // the same 8 sequences a step whatever the number of ranks: losses to compare
     ModelConfig config = Shape(32000, 1024, 2816, 8, 8, 2, 128);
-    auto decoder = Decoder::Create(config, {device, at::kBFloat16, false, ranks != nullptr}).value();
+    auto decoder =
+        Decoder::Create(config, {.device = device, .dtype = at::kBFloat16, .separate_layers = ranks != nullptr})
+            .value();
     decoder->parameters().Initialize(1);
     trainer::SftOptions options;
     options.learner.schedule.peak = 3e-4;
@@ -464,7 +469,11 @@ int Sharded(const trainer::RankEnvironment& environment, const at::Device& devic
   for (bool large : {false, true}) {
     const ModelConfig config = large ? Qwen8B() : Qwen1_5B();
     if (large && n == 1) break;  // 8B with fp32 masters and moments does not fit one device
-    auto decoder = Decoder::Create(config, {device, at::kBFloat16, large, ranks != nullptr}).value();
+    auto decoder = Decoder::Create(config, {.device = device,
+                                            .dtype = at::kBFloat16,
+                                            .checkpoint_activations = large,
+                                            .separate_layers = ranks != nullptr})
+                       .value();
     {
       at::NoGradGuard no_grad;
       for (const policy::NamedTensor& named : decoder->parameters().named()) {

@@ -98,8 +98,11 @@ class SftRun {
     ranks_ = std::move(ranks);
     first_ = environment.rank == 0;
     const bool half = config_.device.dtype == "bf16";
-    HONE_ASSIGN_OR_RETURN(start_, LoadStart(config_.start, {device, half ? at::kBFloat16 : at::kFloat,
-                                                            config_.device.checkpoint_activations, ranks_ != nullptr}));
+    HONE_ASSIGN_OR_RETURN(start_,
+                          LoadStart(config_.start, {.device = device,
+                                                    .dtype = half ? at::kBFloat16 : at::kFloat,
+                                                    .checkpoint_activations = config_.device.checkpoint_activations,
+                                                    .separate_layers = ranks_ != nullptr}));
     HONE_ASSIGN_OR_RETURN(examples_, ReadExamples(config_, start_.folder));
     HONE_RETURN_IF_ERROR(AddAdapter(device));
     if (first_) HONE_RETURN_IF_ERROR(CopyPolicyFiles(start_.folder, folder_.Path("policy")));

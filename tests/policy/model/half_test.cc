@@ -95,7 +95,7 @@ TEST_CASE("A layer that is computed again gives the same gradients to the bit", 
   for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     for (const ModelConfig& config : Families()) {
       const auto kept = MakeDecoder(config, 7, dtype);
-      const auto again = Decoder::Create(config, {at::kCPU, dtype, /*checkpoint_activations=*/true}).value();
+      const auto again = Decoder::Create(config, {.dtype = dtype, .checkpoint_activations = true}).value();
       at::Tensor flat = again->parameters().flat();
       flat.copy_(kept->parameters().flat());
       Loss(*kept).backward();
@@ -135,7 +135,7 @@ void Freeze(Decoder& decoder) {
 
 TEST_CASE("An adapter's gradient is the slope of the loss, and frozen weights get none", "[policy][lora]") {
   for (bool checkpoint : {false, true}) {
-    const auto decoder = Decoder::Create(TinyConfig(), {at::kCPU, at::kDouble, checkpoint}).value();
+    const auto decoder = Decoder::Create(TinyConfig(), {.dtype = at::kDouble, .checkpoint_activations = checkpoint}).value();
     decoder->parameters().Initialize(2);
     Freeze(*decoder);
     const auto lora = ActingLora(TinyConfig(), at::kDouble);

@@ -71,8 +71,9 @@ int Train(Communicator* ranks, const std::string& options) {
   policy::ModelConfig config = testing::TinyConfig();
   config.tie_word_embeddings = false;
   at::set_num_threads(1);
-  const policy::DecoderOptions decoder_options{at::kCPU, half ? at::kBFloat16 : at::kFloat, checkpointed,
-                                               ranks != nullptr};
+  const policy::DecoderOptions decoder_options{.dtype = half ? at::kBFloat16 : at::kFloat,
+                                               .checkpoint_activations = checkpointed,
+                                               .separate_layers = ranks != nullptr};
   auto decoder = policy::Decoder::Create(config, decoder_options).value();
   decoder->parameters().Initialize(5);
   std::unique_ptr<policy::Lora> lora;
@@ -136,7 +137,8 @@ int Train(Communicator* ranks, const std::string& options) {
 int Resume(Communicator& ranks, const std::string& folder, int64_t to, bool half) {
   at::set_num_threads(1);
   policy::ModelConfig config = testing::TinyConfig();
-  auto decoder = policy::Decoder::Create(config, {at::kCPU, half ? at::kBFloat16 : at::kFloat, false, true}).value();
+  auto decoder =
+      policy::Decoder::Create(config, {.dtype = half ? at::kBFloat16 : at::kFloat, .separate_layers = true}).value();
   decoder->parameters().Initialize(5);
   LearnerOptions learner;
   learner.schedule.peak = 1e-2;
