@@ -66,6 +66,7 @@ void Fields(V& visit, Like<PhaseSeconds> auto& s) {
   visit("build", s.build);
   visit("check", s.check);
   visit("time", s.time);
+  visit("lane_overhead", s.lane_overhead);
 }
 
 template <class V>

@@ -74,6 +74,7 @@ struct PhaseSeconds {
   double build = 0;
   double check = 0;
   double time = 0;
+  double lane_overhead = 0;  // of check and time: beyond making, running and comparing the trials
   friend bool operator==(const PhaseSeconds&, const PhaseSeconds&) = default;
 };
 

@@ -326,6 +326,7 @@ void ToWire(const Verdict& from, v1::Verdict* to) {
   to->mutable_seconds()->set_build(from.seconds.build);
   to->mutable_seconds()->set_check(from.seconds.check);
   to->mutable_seconds()->set_time(from.seconds.time);
+  to->mutable_seconds()->set_lane_overhead(from.seconds.lane_overhead);
   to->set_protocol(from.protocol);
   to->set_device(from.device);
   to->set_toolchain(from.toolchain);
@@ -347,7 +348,8 @@ absl::Status FromWire(const v1::Verdict& from, Verdict* to) {
   HONE_RETURN_IF_ERROR(MessagesFromWire(from.timings(), &to->timings));
   to->coverage.reset();
   if (from.has_coverage()) to->coverage = from.coverage();
-  to->seconds = {from.seconds().queue(), from.seconds().build(), from.seconds().check(), from.seconds().time()};
+  to->seconds = {from.seconds().queue(), from.seconds().build(), from.seconds().check(), from.seconds().time(),
+                 from.seconds().lane_overhead()};
   to->protocol = from.protocol();
   to->device = from.device();
   to->toolchain = from.toolchain();

@@ -72,13 +72,14 @@ absl::StatusOr<std::vector<Sizes>> ParseCheckSizes(const std::vector<std::vector
 
 absl::StatusOr<RecordedSample> ParseSample(absl::string_view line) {
   RecordedSample sample;
-  std::vector<std::vector<int64_t>> check_sizes;
+  std::vector<std::vector<int64_t>> check_sizes, timing_size;
   try {
     const auto json = nlohmann::json::parse(line.begin(), line.end());
     sample.task = json.at("task").get<std::string>();
     sample.declaration = json.at("signature").get<std::string>();
     check_sizes = json.at("check_sizes").get<std::vector<std::vector<int64_t>>>();
     sample.source = json.at("source").get<std::string>();
+    if (json.contains("timing_size")) timing_size = {json.at("timing_size").get<std::vector<int64_t>>()};
     sample.verdict = json.at("verdict_h200").get<std::string>();
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
@@ -89,6 +90,10 @@ absl::StatusOr<RecordedSample> ParseSample(absl::string_view line) {
   }
   HONE_ASSIGN_OR_RETURN(sample.arguments, ParseDeclaration(sample.declaration));
   HONE_ASSIGN_OR_RETURN(sample.check_sizes, ParseCheckSizes(check_sizes, sample.arguments));
+  if (!timing_size.empty()) {
+    HONE_ASSIGN_OR_RETURN(const std::vector<Sizes> timed, ParseCheckSizes(timing_size, sample.arguments));
+    sample.timing_size = timed.front();
+  }
   return sample;
 }
 
@@ -169,7 +174,8 @@ absl::StatusOr<Task> TaskOfSample(const RecordedSample& sample, const std::strin
   }
   HONE_ASSIGN_OR_RETURN(Task task, LoadTask(path));
   task.variants.assign(sample.check_sizes.begin(), sample.check_sizes.end() - 1);
-  task.timing = sample.check_sizes.back();  // never timed here, but checked
+  task.timing = sample.check_sizes.back();
+  task.timing_gpu = sample.timing_size;
   return task;
 }
 

@@ -8,6 +8,7 @@
 //   check_sizes   the integers of that declaration, in its order, one list for each checked shape
 //   source        the answer, CUDA C++
 //   verdict_h200  "ok", "wrong", "compile", "oob_write" or "crash"
+//   timing_size   the same integers for the shape that was timed; may be missing
 // and other keys are left alone.
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct RecordedSample {
   std::string declaration;
   std::vector<RecordedArgument> arguments;
   std::vector<Sizes> check_sizes;
+  Sizes timing_size;  // empty: not recorded
   std::string source;
   std::string verdict;
 };
@@ -46,7 +48,7 @@ struct RecordedSample {
 /// signature that is no `launch` with a stream, sizes that do not fit it, an unknown verdict, no sample at all.
 absl::StatusOr<std::vector<RecordedSample>> ParseRecordedSamples(absl::string_view text, const std::string& name);
 
-/// The sample's reference out of `folder`, checked at the recorded sizes. kNotFound: there is none of that name.
+/// The sample's reference out of `folder`, checked at the recorded sizes, on a GPU timed at the recorded one. kNotFound: there is none of that name.
 absl::StatusOr<Task> TaskOfSample(const RecordedSample& sample, const std::string& folder);
 
 /// The answer as a candidate for `signature`: unchanged where the recorded arguments are those, else with a `launch`

@@ -70,7 +70,7 @@ Verdict RandomVerdict(Random& random) {
                          {RandomDouble(random), RandomDouble(random)}});
   }
   if (random() % 2) v.coverage = RandomDouble(random);
-  v.seconds = {RandomDouble(random), 1, 2, 3};
+  v.seconds = {RandomDouble(random), 1, 2, 3, 0.5};
   v.protocol = "quick";
   v.device = RandomText(random);
   v.toolchain = "g++";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
@@ -26,9 +27,17 @@ class Budget {
     return result;
   }
 
+  /// Counts the time until the result is dropped as the trials' own work: making, staging and comparing sets, calls of the
+  /// candidate and of its baselines. What a lane takes beyond is its overhead.
+  auto CountWork() {
+    return absl::MakeCleanup([this, start = absl::Now()] { work_ += absl::Now() - start; });
+  }
+  absl::Duration work() const { return work_; }
+
  private:
   absl::Duration total_;
   absl::Duration left_;
+  absl::Duration work_;
 };
 
 }  // namespace hone::verifier

@@ -80,6 +80,7 @@ struct Checker::Run {
 
 absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& sets, Budget& budget) {
   Run run{job, budget};
+  host_->AwaitGone();  // an earlier candidate's process could still write into the stage
   HONE_ASSIGN_OR_RETURN(run.runner, host_->Start());
   run.poison = DrawPoison(*seeds_);
 
@@ -263,6 +264,7 @@ void Checker::Place(Run& run, const TaskSets& sets, uint64_t* input_bytes, uint6
 }
 
 absl::Status Checker::FillStage(Run& run, const CheckCase& check, int set) {
+  const auto work = run.budget.CountWork();
   const DeviceTable& device = device_->table();
   const CallPlan& plan = check.pool->plan();
   const bool at_end = set % 2 == 0;
@@ -314,6 +316,7 @@ absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& 
   const auto order_seed = static_cast<uint32_t>(seeds_->Below(uint64_t{1} << 32));
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
   HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+    const auto work = run.budget.CountWork();
     return run.runner->RunChecked(order, order_seed, /*kernels_off=*/false, deadline);
   }));
   if (!report.ok()) return run.Explain(report, check, device_->table());
@@ -331,8 +334,9 @@ absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& 
   const bool same = second && second->mismatch && second->mismatch->index == finding->mismatch->index &&
                     (second->mismatch->got == finding->mismatch->got || finding->mismatch->got != finding->mismatch->got);
   if (!same) {
-    const std::string race = second ? "race: the result depends on the order in which threads run"
-                                    : "race: right only when threads happen to run in ascending order";
+    std::string race = second ? "race: the result depends on the order in which threads run"
+                              : "race: right only when threads happen to run in ascending order";
+    if (!device_->properties().emulated) race = "race: the result differs between identical runs";
     finding->message = absl::StrCat(finding->message, "; ", race);
     finding->mismatch->diagnosis = race;
   }
@@ -340,6 +344,7 @@ absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& 
 }
 
 absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const CheckCase& check, int set) {
+  const auto work = run.budget.CountWork();
   const DeviceTable& device = device_->table();
   const CallPlan& plan = check.pool->plan();
   for (size_t t = 0; t < plan.tensors.size(); ++t) {
@@ -371,6 +376,11 @@ absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const C
     HONE_RETURN_IF_ERROR(
         device_->Check(device.compare(device_->get(), &comparison, 1, &differing), "comparing an output"));
     if (differing == 0) continue;
+    if (run.result.finding) {  // the first one is described already
+      Finding another;
+      another.status = VerdictStatus::kIncorrect;
+      return another;
+    }
     std::vector<unsigned char> got(bytes), want(bytes);
     HONE_RETURN_IF_ERROR(
         device_->Check(device.copy_out(device_->get(), got.data(), base + offset, bytes), "reading an output"));

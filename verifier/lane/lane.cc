@@ -23,7 +23,7 @@ namespace hone::verifier {
 namespace {
 
 constexpr int kRunnersAhead = 3;     // checked, timed, scalar baseline
-constexpr int kGpuRunnersAhead = 1;  // the driver starts processes one after the other, and each holds memory
+constexpr int kGpuRunnersAhead = 2;  // the driver starts processes one after the other, and each holds memory
 
 /// What the judge's children need to find the device: nothing for the CPU.
 std::vector<std::string> DeviceEnvironment(const Device& device) {
@@ -210,7 +210,13 @@ class DeviceLane : public Lane {
     Outcome outcome;
     Budget budget(absl::Milliseconds(job.protocol.run_timeout_ms));
     const absl::Time start = absl::Now();
-    HONE_ASSIGN_OR_RETURN(TaskSets * sets, cache_->Get(job.task, job.signature, job.protocol, job.build.format));
+    HONE_ASSIGN_OR_RETURN(TaskSets * sets, [&] {
+      const auto work = budget.CountWork();
+      return cache_->Get(job.task, job.signature, job.protocol, job.build.format);
+    }());
+    const auto count_overhead = [&] {
+      outcome.seconds.lane_overhead = absl::ToDoubleSeconds(absl::Now() - start - budget.work());
+    };
     HONE_ASSIGN_OR_RETURN(CheckResult checked, runners.checker->Check(job, *sets, budget));
     const absl::Time timing = absl::Now();
     outcome.seconds.check = absl::ToDoubleSeconds(timing - start);
@@ -219,6 +225,7 @@ class DeviceLane : public Lane {
     outcome.rules = std::move(checked.rules);
     outcome.coverage = checked.coverage;
     outcome.finding = std::move(checked.finding);
+    count_overhead();
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
     HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, checked.launches, budget, std::move(checked.opened)));
     outcome.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
@@ -231,6 +238,7 @@ class DeviceLane : public Lane {
       outcome.right += timed.right;
     }
     outcome.timings = std::move(timed.timings);
+    count_overhead();
     return outcome;
   }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <fcntl.h>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -105,7 +104,7 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
   std::optional<ScopedCore> core;  // where the clock is processor time; a GPU's helper threads need cores of their own
   if (!device_->table().clock_is_wall) core.emplace(cpu_core_);
   if (core) core->Bind(worker_->pid());
-  host_->AwaitPrepared();
+  host_->AwaitQuiet();
   Session session{job, sets, budget, core ? &*core : nullptr};
   session.launches_checked = launches_checked;
   session.poison = DrawPoison(*seeds_);
@@ -253,7 +252,13 @@ absl::StatusOr<std::optional<Finding>> Timer::PrepareRound(Session& session, boo
   return std::optional<Finding>();
 }
 
+absl::StatusOr<Pool*> Timer::RoundSets(Session& session, int round) {
+  const auto work = session.budget.CountWork();
+  return cache_->Round(session.job.task, session.sets, round, session.Slots());
+}
+
 absl::Status Timer::StageRound(Session& session, const Pool& pool) {
+  const auto work = session.budget.CountWork();
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
@@ -285,10 +290,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   if (device_->table().evict != nullptr) {
     HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
   }
-  const absl::Time start = absl::Now();
-  const auto count_time = absl::MakeCleanup([&] {
-    session.result.run_seconds += absl::ToDoubleSeconds(absl::Now() - start);
-  });
+  const auto work = session.budget.CountWork();
   if (party.runner == nullptr) {
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
     HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, calls, session.IsPython(session.candidate())));
@@ -319,6 +321,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
 /// Everything at once; the last call first, because a candidate that answers before it is done has not written that one.
 absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, const Party& party, const Pool& pool,
                                                            int calls) {
+  const auto work = session.budget.CountWork();
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
@@ -442,7 +445,7 @@ absl::StatusOr<std::optional<Finding>> Timer::AuditRound(Session& session, int r
 /// One round that does not count: brings code and data in, learns how long a call takes, and from that how many calls a
 /// round needs for its message to weigh little.
 absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
-  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, 0, session.Slots()));
+  HONE_ASSIGN_OR_RETURN(Pool * pool, RoundSets(session, 0));
   for (Party& party : session.parties) {
     if (party.kind != Party::Kind::kScalar) continue;
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, OpenRunner(session, party, session.job.scalar_build.artefact, {}));
@@ -481,7 +484,7 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
 }
 
 absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int round) {
-  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round, session.Slots()));
+  HONE_ASSIGN_OR_RETURN(Pool * pool, RoundSets(session, round));
   HONE_RETURN_IF_ERROR(StageRound(session, *pool));
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/false));
   if (unprepared) return unprepared;

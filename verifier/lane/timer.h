@@ -31,7 +31,6 @@ namespace hone::verifier {
 
 struct TimeResult {
   std::vector<Timing> timings;     // one for each baseline
-  double run_seconds = 0;          // of rounds: the candidate's calls and those of its baselines
   int throttled = 0;               // rounds that did not count
   int calls = 0;                   // timed calls of the candidate, all compared
   int right = 0;
@@ -64,6 +63,7 @@ class Timer {
   absl::Status Open(Session& session);
   absl::StatusOr<std::optional<Finding>> OpenRunner(Session& session, Party& party, const std::string& artefact,
                                                     OpenedRunner opened);
+  absl::StatusOr<Pool*> RoundSets(Session& session, int round);
   absl::Status StageRound(Session& session, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> PrepareRound(Session& session, bool first);
   static Finding Explain(const Session& session, const Party& party, const RunnerReport& report, const DeviceTable& device);

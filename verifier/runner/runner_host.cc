@@ -122,8 +122,8 @@ Runner::~Runner() { Kill(); }
 void Runner::Kill() {
   if (pid_fd_) {
     Signal(SIGKILL);
-    AwaitReadable(pid_fd_.get(), absl::Now() + kProcessEnd);
-    pid_fd_.Reset();
+    host_->dying_.push_back(std::move(pid_fd_));
+    if (host_->options_.gpu_backend.empty()) host_->AwaitGone();
   }
   socket_.Reset();
 }
@@ -289,6 +289,7 @@ absl::StatusOr<std::unique_ptr<RunnerHost>> RunnerHost::Create(RunnerHostOptions
 
 RunnerHost::~RunnerHost() {
   prepared_.clear();
+  AwaitGone();
   control_.Reset();  // the zygote ends by itself; the sandbox with it
 }
 
@@ -383,7 +384,13 @@ void RunnerHost::Prepare(int runners) {
   }
 }
 
-void RunnerHost::AwaitPrepared() {
+void RunnerHost::AwaitGone() {
+  for (const UniqueFd& process : dying_) AwaitReadable(process.get(), absl::Now() + kProcessEnd);
+  dying_.clear();
+}
+
+void RunnerHost::AwaitQuiet() {
+  AwaitGone();
   for (auto& runner : prepared_) {
     if (!runner->AwaitHello(absl::Now() + kProcessEnd).ok()) break;  // Start will see why
   }

@@ -69,7 +69,8 @@ struct RunnerReport {
 
 class RunnerHost;
 
-/// One runner. Dropping it kills the process and waits until it is gone, so that its buffers can serve the next one.
+/// One runner. Dropping it kills the process and waits until it is gone, so that its buffers can serve the next one; on a
+/// GPU, where that takes long, the host waits later (RunnerHost::AwaitGone).
 /// Where its host says so, the process runs between a command and its answer and is stopped (SIGSTOP) at all other times: it can neither work on
 /// buffers while the judge fills or reads them, nor disturb another party's turn.
 /// Commands return a Status only when the zygote died, which no candidate can bring about.
@@ -124,8 +125,11 @@ class RunnerHost {
   void Prepare(int runners);
   /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
   absl::StatusOr<std::unique_ptr<Runner>> Start();
-  /// Waits until the runners forked ahead are ready, so that none starts while something is timed.
-  void AwaitPrepared();
+  /// Waits until the processes of all dropped runners have ended.
+  void AwaitGone();
+  /// Waits until the runners forked ahead are ready and the dropped ones are gone, so that none starts or ends while
+  /// something is timed.
+  void AwaitQuiet();
 
   /// From another thread: commands that run fail soon, and so do all later ones.
   void Interrupt();
@@ -154,6 +158,7 @@ class RunnerHost {
   uint32_t next_id_ = 1;
   std::vector<RunnerEnded> ended_;  // told by the zygote, not yet asked for
   std::deque<std::unique_ptr<Runner>> prepared_;
+  std::vector<UniqueFd> dying_;  // processes of dropped runners
   bool lost_ = false;  // the zygote is known to be gone, and with it what it forked ahead
 };
 

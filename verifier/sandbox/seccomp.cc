@@ -141,8 +141,9 @@ bool AssembleForGpu(bool loading, std::vector<sock_filter>* program, std::string
   constexpr uint64_t kCreating = O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
   rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kCreating, 0)});
   rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kCreating, 0)});
-  // Threads, never processes. The newer call hides its flags in memory: without it the C library falls back to this one.
-  rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(clone), {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  // The driver's threads exist by now; library code that would like more gets along without. The newer call hides its flags
+  // in memory: without it the C library falls back to the other one.
+  rules.Add(SCMP_ACT_ERRNO(EAGAIN), SCMP_SYS(clone), {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
   rules.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
   if (loading) {
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(rt_sigaction));

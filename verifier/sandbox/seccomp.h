@@ -19,8 +19,8 @@ struct SystemCallFilters {
   std::vector<sock_filter> running;  // added before its first call; filters only ever narrow
 };
 
-/// Where candidates compute. A GPU's driver talks to its device nodes by ioctl, maps them, and may start threads of its own:
-/// that much is allowed there, and open files, but still no other process, no socket and no new file.
+/// Where candidates compute. A GPU's driver talks to its device nodes by ioctl and maps them, when its threads have started:
+/// that much is allowed there, and open files, but still no other process or thread, no socket and no new file.
 enum class FilterFor { kHost, kGpu };
 
 /// Assembles both filters once, for many processes to install. False with the reason in `error`.

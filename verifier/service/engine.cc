@@ -201,6 +201,7 @@ struct Engine::State {
   void LaneLoop(LaneSlot& slot);
   bool EnsureLane(LaneSlot& slot, absl::Duration& backoff);
   void BuildOne(const LeasedJob& job);
+  bool ScreenedOut(const LeasedJob& job, const VerifyRequest& request, JobState& state);
   absl::StatusOr<BuildResult> BuildSource(const VerifyRequest& request, Format format, const std::string& source,
                                           const Signature& signature);
   /// False: the lane is spent.
@@ -283,6 +284,7 @@ void Engine::State::Stop() {
     absl::MutexLock lock(&slot->mutex);
     if (slot->lane) slot->lane->Interrupt();
   }
+  if (options.screen != nullptr) options.screen->Interrupt();
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -648,6 +650,7 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   if (!state->signature) return Report(job, queue.Advance(job, DescribeKind(DeviceOf(job)), EncodeJobState(*state)));
 
   const absl::Time begin = absl::Now();
+  if (ScreenedOut(job, request, *state)) return;
   absl::StatusOr<BuildResult> built = BuildSource(request, request.candidate.format, request.candidate.source, *state->signature);
   if (built.ok() && built->status == VerdictStatus::kOk && WantsScalar(request)) {
     absl::StatusOr<BuildResult> scalar = BuildSource(request, Format::kNative, request.task.scalar_baseline, *state->signature);
@@ -671,6 +674,29 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   Report(job, queue.Advance(job, LaneKind(DeviceOf(job)), EncodeJobState(*state)));
 }
 
+/// Looks at the candidate on the CPU first; true: it has its verdict.
+bool Engine::State::ScreenedOut(const LeasedJob& job, const VerifyRequest& request, JobState& state) {
+  const bool on_gpu = request.candidate.backend == Backend::kCuda;
+  if (options.screen == nullptr || !on_gpu || request.candidate.format != Format::kNative) return false;
+  if (state.screened) return false;  // on its way to the device by now
+  const absl::Time begin = absl::Now();
+  std::optional<Verdict> verdict = options.screen->Look(request, *state.signature);
+  if (!verdict) {
+    metrics.CountScreen("passed");
+    return false;
+  }
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  if (std::uniform_real_distribution<double>()(random) < options.screen_rerun_share) {
+    metrics.CountScreen("rerun");
+    state.screened = verdict->status;
+    return false;
+  }
+  metrics.CountScreen("rejected");
+  state.build_seconds += absl::ToDoubleSeconds(absl::Now() - begin);
+  FinishVerdict(job, request, state, *std::move(verdict));
+  return true;
+}
+
 absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& request, Format format,
                                                        const std::string& source, const Signature& signature) {
   BuildRequest build;
@@ -688,8 +714,10 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
   absl::Duration backoff = options.lane_backoff_min;
   while (!Stopping()) {
     if (!EnsureLane(slot, backoff)) continue;
+    const absl::Time free_since = absl::Now();
     const std::optional<LeasedJob> job = LeaseNext(kinds);
     if (!job) break;
+    const absl::Time begin = absl::Now();
     std::shared_ptr<Lane> lane;
     {
       absl::MutexLock lock(&slot.mutex);
@@ -699,6 +727,8 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     const bool usable = LaneOne(slot, *lane, *job);
     EndLease();
     metrics.SetLane(slot.spec.name, usable ? LaneState::kIdle : LaneState::kDown);
+    metrics.CountLaneTime(slot.spec.name, absl::ToDoubleSeconds(absl::Now() - begin),
+                          absl::ToDoubleSeconds(std::min(job->waited, begin - free_since)));
     if (usable) continue;
     absl::MutexLock lock(&slot.mutex);
     slot.lane.reset();
@@ -807,6 +837,11 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
   if (!verdict.ok() || verdict->status == VerdictStatus::kInfra) {
     FailTry(job, "lane", request.trace_id, verdict.ok() ? verdict->message : verdict.status().message());
     return verdict.ok();
+  }
+  if (state.screened && verdict->ok()) {
+    metrics.CountScreen("disagreed");
+    log.Warning("the CPU screen rejected what the device finds right",
+                {{"trace", request.trace_id}, {"task", request.task.id}, {"screen", Name(*state.screened)}});
   }
   FinishVerdict(job, request, state, *std::move(verdict));
   return true;

@@ -6,7 +6,8 @@
 //        │miss
 //        ▼
 //   queue: describe/<device> ─▶ build/<device> ─▶ lane/<device> ─▶ verdict ─▶ result cache
-//          (lane, once a task)    (build slots)     (lanes)
+//          (lane, once a task)    (build slots,     (lanes)
+//                                 CPU screen)
 //
 // In a farm a process does some of it and leaves the rest to others: a front has no lanes and no build slots, a builder no
 // lanes, a lane no build slots; the queue, the caches and the roster are shared.
@@ -33,6 +34,7 @@
 #include "verifier/queue/queue.h"
 #include "verifier/queue/roster.h"
 #include "verifier/service/metrics.h"
+#include "verifier/service/screen.h"
 
 namespace hone::verifier {
 
@@ -49,6 +51,8 @@ struct EngineOptions {
   std::vector<std::string> build_devices;  // whose jobs are built here besides those of the lanes
   std::vector<std::string> formats = {"native"};  // that the builder takes
   std::string version;           // of hone; part of every cache key
+  Screen* screen = nullptr;      // of native candidates for a GPU; outlives the engine. Null: none
+  double screen_rerun_share = 0; // of those that it rejects, judged on their device all the same
   size_t max_signatures = 4096;  // tasks whose signature is remembered
   absl::Duration lane_backoff_min = absl::Milliseconds(100);  // between attempts to start a lane that fails to
   absl::Duration lane_backoff_max = absl::Seconds(10);

@@ -101,6 +101,10 @@ struct Metrics::State {
       .Name("hone_lane_state").Help("1 for the state a lane is in.").Register(*registry);
   prometheus::Family<prometheus::Counter>& lane_starts = prometheus::BuildCounter()
       .Name("hone_lane_starts_total").Help("Starts of a lane's process.").Register(*registry);
+  prometheus::Family<prometheus::Counter>& lane_seconds = prometheus::BuildCounter()
+      .Name("hone_lane_seconds_total").Help("Seconds of a lane: busy, or late for a job that waited.").Register(*registry);
+  prometheus::Family<prometheus::Counter>& screened = prometheus::BuildCounter()
+      .Name("hone_screened_total").Help("Candidates of a GPU that the CPU screen looked at, by outcome.").Register(*registry);
   std::array<prometheus::Histogram*, 3> requests;
   std::array<prometheus::Histogram*, 4> phases;
   absl::Mutex mutex;
@@ -124,6 +128,15 @@ void Metrics::CountRequest(CacheUse use, double seconds) {
 
 void Metrics::CountFailure(absl::string_view stage) {
   state_->failures.Add({{"stage", std::string(stage)}}).Increment();
+}
+
+void Metrics::CountLaneTime(const std::string& name, double busy, double late) {
+  state_->lane_seconds.Add({{"lane", name}, {"what", "busy"}}).Increment(busy);
+  state_->lane_seconds.Add({{"lane", name}, {"what", "late"}}).Increment(late);
+}
+
+void Metrics::CountScreen(absl::string_view outcome) {
+  state_->screened.Add({{"outcome", std::string(outcome)}}).Increment();
 }
 
 void Metrics::SetLane(const std::string& name, LaneState state) {

@@ -28,6 +28,11 @@ class Metrics {
   void CountFailure(absl::string_view stage);      // a try that was ours to lose: "describe", "build", "lane"
   void SetLane(const std::string& name, LaneState state);
   void CountLaneStart(const std::string& name);
+  /// `busy`: seconds a lane worked on a job; `late`: seconds that it was free before while the job was waiting for it.
+  void CountLaneTime(const std::string& name, double busy, double late);
+  /// What the CPU screen did with a candidate: "passed" to its device, "rejected", "rerun" (rejected, and judged on its
+  /// device all the same), "disagreed" (a rerun that the device found right).
+  void CountScreen(absl::string_view outcome);
 
   /// Serves GET /metrics on "host:port". kFailedPrecondition: cannot listen there.
   absl::Status Serve(const std::string& address);

@@ -32,6 +32,7 @@ struct JobState {
   std::optional<BuildResult> scalar_build;
   double queue_seconds = 0;
   double build_seconds = 0;
+  std::optional<VerdictStatus> screened;  // what the CPU screen said of one that is judged on its device all the same
 };
 
 using LaneRequest = std::variant<LaneJob, Task>;

@@ -1,0 +1,347 @@
+// The verifier on a GPU: verdicts a second with and without the CPU screen, what a lane costs beyond the trials, a cached
+// verdict, and how well a speedup repeats. Candidates are a model's recorded answers, each made new to every cache.
+//
+//   device_bench qwen_coder_native_samples.jsonl --record results.json --commit 0123456789
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/results.h"
+#include "base/status_macros.h"
+#include "cli/samples/recorded_samples.h"
+#include "verifier/client/client.h"
+#include "verifier/client/local_server.h"
+
+namespace hone::verifier {
+namespace {
+
+using cli::RecordedSample;
+
+struct Arguments {
+  std::string samples;
+  std::vector<std::string> what = {"screened", "unscreened", "lane", "cached", "cv"};
+  std::string device = "cuda";
+  std::string python;
+  std::string sandbox = "auto";
+  std::string log;
+  std::string record;
+  std::string commit = "unknown";
+  std::string machine = "NVIDIA H200, 16 cores";
+  int kernels = 30;
+  int repeats = 20;
+  int lane_candidates = 40;
+  int port = 19464;
+};
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+double CoefficientOfVariation(const std::vector<double>& values) {
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean;
+}
+
+/// A page of the metrics' server.
+std::string Scrape(int port) {
+  const int connection = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string page;
+  if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    if (send(connection, request, sizeof request - 1, MSG_NOSIGNAL) > 0) {
+      char buffer[65536];
+      for (ssize_t got; (got = recv(connection, buffer, sizeof buffer, 0)) > 0;) page.append(buffer, static_cast<size_t>(got));
+    }
+  }
+  close(connection);
+  return page;
+}
+
+/// Sum over all lines of a metric whose labels contain `label`.
+double Metric(const std::string& page, const std::string& name, const std::string& label) {
+  double sum = 0;
+  for (absl::string_view line : absl::StrSplit(page, '\n')) {
+    if (!absl::StartsWith(line, name) || !absl::StrContains(line, label)) continue;
+    double value = 0;
+    if (absl::SimpleAtod(line.substr(line.rfind(' ') + 1), &value)) sum += value;
+  }
+  return sum;
+}
+
+class DeviceBench {
+ public:
+  explicit DeviceBench(Arguments arguments) : arguments_(std::move(arguments)) {}
+
+  absl::Status Run() {
+    HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(arguments_.samples));
+    HONE_ASSIGN_OR_RETURN(samples_, cli::ParseRecordedSamples(text, arguments_.samples));
+    for (const std::string& what : arguments_.what) {
+      std::printf("== %s\n", what.c_str());
+      const bool screened = what == "screened";
+      HONE_RETURN_IF_ERROR(StartUnlessRunning(screened ? "cpu" : "off"));
+      if (what == "screened" || what == "unscreened") HONE_RETURN_IF_ERROR(MeasureRate(screened));
+      if (what == "lane") HONE_RETURN_IF_ERROR(MeasureLane());
+      if (what == "cached") HONE_RETURN_IF_ERROR(MeasureCached());
+      if (what == "cv") HONE_RETURN_IF_ERROR(MeasureRepeats());
+      if (!arguments_.record.empty()) HONE_RETURN_IF_ERROR(RecordResults(arguments_.record, results_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(const std::string& id, double value, const std::string& unit) {
+    std::printf("%s %.6g %s\n", id.c_str(), value, unit.c_str());
+    std::fflush(stdout);
+    results_.push_back({id, value, unit, "bench/device/verifier.sh", arguments_.machine, Today(), arguments_.commit});
+  }
+
+  absl::Status StartUnlessRunning(const std::string& screen) {
+    if (server_ != nullptr && screen_ == screen) return absl::OkStatus();
+    client_.reset();
+    server_.reset();
+    screen_ = screen;
+    LocalServerOptions options;
+    options.python = arguments_.python;
+    if (!arguments_.log.empty()) options.log_path = absl::StrCat(arguments_.log, ".", ++servers_);
+    // The recordings were compiled by nvcc's bare command line.
+    options.extra_args = {absl::StrCat("--set=devices=[", arguments_.device, "]"), absl::StrCat("--set=sandbox=", arguments_.sandbox),
+                          absl::StrCat("--set=screen=", screen), "--set=rescue_flags=false",
+                          absl::StrCat("--set=metrics=127.0.0.1:", arguments_.port)};
+    HONE_ASSIGN_OR_RETURN(server_, LocalServer::Start(options));
+    ClientOptions client;
+    client.endpoints = {server_->endpoint()};
+    HONE_ASSIGN_OR_RETURN(client_, Client::Create(client));
+    // Starts what starts late: torch in the reference worker. Signatures are asked for anyhow.
+    for (const RecordedSample& sample : samples_) HONE_RETURN_IF_ERROR(RequestFor(sample).status());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<VerifyRequest> RequestFor(const RecordedSample& sample) {
+    VerifyRequest request;
+    HONE_ASSIGN_OR_RETURN(request.task, cli::TaskOfSample(sample, ResourcePath("samples/tasks")));
+    if (signatures_.count(sample.task) == 0) {
+      HONE_ASSIGN_OR_RETURN(signatures_[sample.task], client_->DescribeTask(request.task));
+    }
+    HONE_ASSIGN_OR_RETURN(request.candidate.source, cli::AdaptSource(sample, signatures_[sample.task]));
+    absl::StrAppend(&request.candidate.source, "\n// ", ++fresh_, " ", absl::ToUnixNanos(absl::Now()), "\n");
+    request.candidate.backend = *ParseBackend(arguments_.device);
+    request.use_cache = false;
+    return request;
+  }
+
+  /// All recorded answers at once, every one a new compile, timed in full.
+  absl::Status MeasureRate(bool screened) {
+    const std::string id = absl::StrCat("verifier.native.", screened ? "screened" : "unscreened");
+    std::vector<VerifyRequest> requests;
+    for (const RecordedSample& sample : samples_) {
+      HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(sample));
+      requests.push_back(std::move(request));
+    }
+    if (screened) {  // its lanes start when they are first needed: one request each brings them up
+      std::vector<VerifyRequest> first(requests.begin(), requests.begin() + std::min<size_t>(requests.size(), 16));
+      for (size_t i = 0; i < first.size(); ++i) {
+        HONE_ASSIGN_OR_RETURN(first[i], RequestFor(samples_[i * samples_.size() / first.size()]));
+        first[i].protocol.baselines.clear();
+      }
+      HONE_RETURN_IF_ERROR(client_->VerifyAll(first, [](size_t, const Verdict&) {}));
+    }
+    const std::string before = Scrape(arguments_.port);
+    std::vector<Verdict> verdicts(requests.size());
+    const absl::Time start = absl::Now();
+    HONE_RETURN_IF_ERROR(client_->VerifyAll(requests, [&](size_t index, const Verdict& verdict) { verdicts[index] = verdict; }));
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    const std::string after = Scrape(arguments_.port);
+
+    const cli::Agreement agreement = cli::Compare(samples_, verdicts);
+    std::map<std::string, int> statuses;
+    std::vector<double> check, time, overhead;
+    int screened_out = 0;
+    for (size_t i = 0; i < verdicts.size(); ++i) {
+      const Verdict& verdict = verdicts[i];
+      ++statuses[std::string(Name(verdict.status))];
+      screened_out += verdict.screened_on_cpu;
+      if (verdict.ok() != (samples_[i].verdict == "ok") || verdict.status == VerdictStatus::kInfra) {
+        std::printf("  line %d %s: recorded %s, here %s %s\n", samples_[i].line, samples_[i].task.c_str(), samples_[i].verdict.c_str(),
+                    std::string(Name(verdict.status)).c_str(), verdict.message.c_str());
+      }
+      if (verdict.screened_on_cpu || verdict.seconds.check == 0) continue;
+      check.push_back(verdict.seconds.check);
+      overhead.push_back(1e3 * verdict.seconds.lane_overhead);
+      if (verdict.ok()) time.push_back(verdict.seconds.time);
+      if (verdict.ok() && verdict.speed() != nullptr) {
+        std::printf("  ok %s line %d: %.4g us, %.4gx [%.4g, %.4g], %d rounds of %d, check %.3f time %.3f s\n", samples_[i].task.c_str(),
+                    samples_[i].line, verdict.speed()->candidate_ns / 1e3, verdict.speed()->speedup.median,
+                    verdict.speed()->speedup.low, verdict.speed()->speedup.high, verdict.speed()->speedup.samples,
+                    verdict.speed()->calls_per_round, verdict.seconds.check, verdict.seconds.time);
+      }
+    }
+    const double busy = Metric(after, "hone_lane_seconds_total", "busy") - Metric(before, "hone_lane_seconds_total", "busy");
+    const double late = Metric(after, "hone_lane_seconds_total", "late") - Metric(before, "hone_lane_seconds_total", "late");
+    std::printf("  %.1f s, lane busy %.1f s late %.2f s, screened out %d, check p50 %.3f p90 %.3f s, time p50 %.3f p90 %.3f s, "
+                "overhead saturated p50 %.0f p90 %.0f ms\n",
+                seconds, busy, late, screened_out, Quantile(check, 0.5), Quantile(check, 0.9), Quantile(time, 0.5),
+                Quantile(time, 0.9), Quantile(overhead, 0.5), Quantile(overhead, 0.9));
+    for (const auto& [status, count] : statuses) std::printf("  %s %d\n", status.c_str(), count);
+    Add(absl::StrCat(id, "_per_s"), static_cast<double>(verdicts.size()) / seconds, "1/s");
+    Add(absl::StrCat(id, "_disagreeing"), agreement.wrongly_accepted + agreement.wrongly_rejected + agreement.unjudged,
+        absl::StrCat("of ", agreement.n, " recorded verdicts"));
+    if (!screened) {
+      Add("verifier.lane_utilisation", busy / (busy + late), "share");
+      Add("verifier.lane_overhead_saturated_ms_p50", Quantile(overhead, 0.5), "ms");
+      Add("verifier.lane_overhead_saturated_ms_p90", Quantile(overhead, 0.9), "ms");
+    }
+    return absl::OkStatus();
+  }
+
+  /// One candidate at a time, so that a runner is ready for each.
+  absl::Status MeasureLane() {
+    std::vector<const RecordedSample*> chosen;
+    for (const RecordedSample& sample : samples_) {
+      if (sample.verdict != "compile") chosen.push_back(&sample);
+    }
+    std::vector<double> overhead;
+    std::set<std::string> seen;
+    const size_t count = std::min<size_t>(chosen.size(), static_cast<size_t>(arguments_.lane_candidates));
+    for (size_t i = 0; i < count; ++i) {
+      const RecordedSample& sample = *chosen[i * chosen.size() / count];
+      HONE_ASSIGN_OR_RETURN(const VerifyRequest request, RequestFor(sample));
+      HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(request));
+      std::printf("  %s %s overhead %.1f ms, check %.3f time %.3f s\n", sample.task.c_str(), std::string(Name(verdict.status)).c_str(),
+                  1e3 * verdict.seconds.lane_overhead, verdict.seconds.check, verdict.seconds.time);
+      overhead.push_back(1e3 * verdict.seconds.lane_overhead);
+      absl::SleepFor(absl::Milliseconds(100));  // on top of the compile of the next: the spare runner gets ready
+    }
+    Add("verifier.lane_overhead_ms_p50", Quantile(overhead, 0.5), "ms");
+    Add("verifier.lane_overhead_ms_p90", Quantile(overhead, 0.9), "ms");
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureCached() {
+    HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(samples_.front()));
+    request.use_cache = true;
+    HONE_RETURN_IF_ERROR(client_->Verify(request).status());
+    std::vector<double> milliseconds;
+    for (int i = 0; i < 500; ++i) {
+      const absl::Time start = absl::Now();
+      HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(request));
+      if (!verdict.from_cache) return absl::InternalError("a verdict that should be known is measured");
+      milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+    }
+    Add("verifier.cached_ms_p50", Quantile(milliseconds, 0.5), "ms");
+    return absl::OkStatus();
+  }
+
+  /// Right answers at their recorded shape and at parts of it, each judged again and again.
+  absl::Status MeasureRepeats() {
+    std::vector<VerifyRequest> kernels;
+    std::map<std::string, int> taken;
+    for (const double scale : {1.0, 1.0 / 8, 1.0 / 64}) {
+      for (const RecordedSample& sample : samples_) {
+        if (sample.verdict != "ok" || taken[sample.task]++ % 64 != 0 || static_cast<int>(kernels.size()) >= arguments_.kernels) continue;
+        HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(sample));
+        if (request.task.timing_gpu.empty()) continue;
+        auto largest = request.task.timing_gpu.begin();
+        for (auto at = largest; at != request.task.timing_gpu.end(); ++at) largest = at->second > largest->second ? at : largest;
+        largest->second = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(largest->second) * scale));
+        request.protocol.check_variants = false;
+        request.protocol.check_profiles = false;
+        kernels.push_back(std::move(request));
+      }
+      taken.clear();
+    }
+    std::vector<double> spread;
+    for (const VerifyRequest& request : kernels) {
+      std::vector<double> speedups, candidate, baseline, seconds;
+      int rounds = 0, calls = 0;
+      for (int i = 0; i < arguments_.repeats; ++i) {
+        HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(request));
+        if (!verdict.ok() || verdict.speed() == nullptr) {
+          std::printf("  %s: %s %s\n", request.task.id.c_str(), std::string(Name(verdict.status)).c_str(), verdict.message.c_str());
+          break;
+        }
+        speedups.push_back(verdict.speed()->speedup.median);
+        candidate.push_back(verdict.speed()->candidate_ns);
+        baseline.push_back(verdict.speed()->baseline_ns);
+        seconds.push_back(verdict.seconds.time);
+        rounds += verdict.speed()->speedup.samples;
+        calls = verdict.speed()->calls_per_round;
+      }
+      if (speedups.size() < 2) continue;
+      const double cv = CoefficientOfVariation(speedups);
+      std::printf("  %s %s: %.4g us, %.4gx, CV %.3f %% (candidate %.3f %%, baseline %.3f %%), %.0f rounds of %d calls, %.2f s\n",
+                  request.task.id.c_str(), FormatSizes(request.task.timing_gpu).c_str(), Quantile(candidate, 0.5) / 1e3,
+                  Quantile(speedups, 0.5), 100 * cv, 100 * CoefficientOfVariation(candidate), 100 * CoefficientOfVariation(baseline),
+                  static_cast<double>(rounds) / static_cast<double>(speedups.size()), calls, Quantile(seconds, 0.5));
+      std::fflush(stdout);
+      spread.push_back(100 * cv);
+    }
+    Add("verifier.speedup_cv_p50", Quantile(spread, 0.5), "%");
+    Add("verifier.speedup_cv_p90", Quantile(spread, 0.9), "%");
+    Add("verifier.speedup_cv_kernels", static_cast<double>(spread.size()), "kernels");
+    return absl::OkStatus();
+  }
+
+  const Arguments arguments_;
+  std::vector<RecordedSample> samples_;
+  std::map<std::string, Signature> signatures_;
+  std::string screen_;  // of the server
+  std::unique_ptr<LocalServer> server_;
+  std::unique_ptr<Client> client_;
+  std::vector<BenchResult> results_;
+  int64_t fresh_ = 0;
+  int servers_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Measures the verifier on a GPU"};
+  Arguments arguments;
+  app.add_option("samples", arguments.samples, "Recorded answers, .jsonl")->required();
+  app.add_option("--what", arguments.what, "screened, unscreened, lane, cached, cv")->delimiter(',');
+  app.add_option("--device", arguments.device, "cuda, or cpu to try the program out");
+  app.add_option("--python", arguments.python, "Interpreter with torch");
+  app.add_option("--sandbox", arguments.sandbox, "auto, bubblewrap or none");
+  app.add_option("--log", arguments.log, "Path of the verifiers' logs, numbered");
+  app.add_option("--record", arguments.record, "results.json to put the figures into");
+  app.add_option("--commit", arguments.commit, "What is measured");
+  app.add_option("--machine", arguments.machine, "Where");
+  app.add_option("--kernels", arguments.kernels, "cv: how many");
+  app.add_option("--repeats", arguments.repeats, "cv: verdicts of each");
+  app.add_option("--lane-candidates", arguments.lane_candidates, "lane: how many");
+  app.add_option("--port", arguments.port, "Of the verifiers' metrics");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = DeviceBench(std::move(arguments)).Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "device_bench: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace hone::verifier
+
+int main(int argc, char** argv) { return hone::verifier::Main(argc, argv); }
