@@ -28,7 +28,6 @@ struct ServerConfig {
   double screen_rerun_share = 0.02;
   std::string cuda_toolkit;
   std::string cuda_architecture;
-  std::string cuda_architecture;
   int build_slots = 0;
   std::string python;
   std::string sandbox;
@@ -66,7 +65,6 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("screen_lanes", c.screen_lanes, Range(0, 64), "candidates screened at a time; 0: a quarter of the cores, at most 4");
   f.Value("screen_rerun_share", c.screen_rerun_share, Range(0.0, 1.0), "of those that the screen rejects, judged on the GPU all the same");
   f.Value("cuda_toolkit", c.cuda_toolkit, "folder with bin/nvcc; empty: $CUDA_HOME, $CUDA_PATH, else /usr/local/cuda");
-  f.Value("cuda_architecture", c.cuda_architecture, "sm_90: what a host without a GPU builds for; empty: that of the first GPU");
   f.Value("cuda_architecture", c.cuda_architecture, "sm_90: what a host without a GPU builds for; empty: that of the first GPU");
   f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
   f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");

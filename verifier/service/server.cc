@@ -359,15 +359,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   HONE_RETURN_IF_ERROR(state->MakeBuilder(config, gpus));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
   if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
-  if (!gpus.empty() && config.screen == "cpu") {
+  const bool judges = config.role == "all" || config.role == "lane";
+  const bool builds = config.role == "all" || config.role == "build";
+  if (WantsGpus(config) && config.screen == "cpu" && builds && state->builder->Toolchain(Backend::kCpu) != "") {
     ScreenOptions screen_options;
     screen_options.lanes = config.screen_lanes;
     screen_options.start_lane = [config](int index) { return OneLane(config, "cpu", index).start(); };
     state->screen = std::make_unique<Screen>(std::move(screen_options), state->builder.get());
   }
   EngineOptions options;
-  const bool judges = config.role == "all" || config.role == "lane";
-  const bool builds = config.role == "all" || config.role == "build";
   if (judges) options.lanes = LaneSpecs(config, gpus);
   if (builds && config.devices.front() != kNoopDevice) options.build_devices = DeviceKinds(config);
   options.build_slots = builds ? config.build_slots : 0;
@@ -376,8 +376,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   options.artefacts = state->artefacts.get();
   options.screen = state->screen.get();
   options.screen_rerun_share = config.screen_rerun_share;
-  options.lanes = LaneSpecs(config, gpus);
-  options.build_slots = config.build_slots;
   options.version = HONE_VERSION;
   HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,
                                                       *state->metrics, log));
