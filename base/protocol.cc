@@ -21,6 +21,7 @@ Protocol KernelBench() {
   protocol.check_variants = false;
   protocol.check_profiles = false;
   protocol.statistic = SpeedupStatistic::kRatioOfMeans;
+  protocol.timed_by_events = true;
   protocol.min_rounds = 100;
   protocol.max_rounds = 100;
   protocol.build_timeout_ms = 300'000;

@@ -41,13 +41,17 @@ struct Protocol {
   int64_t build_timeout_ms = 120'000;
   int64_t run_timeout_ms = 60'000;    // the whole of checking and timing on the lane
   bool keep_samples = false;          // all paired samples in the verdict
+  bool timed_by_events = false;       // on a GPU: a round is one call between two events of the device, after the cache is
+                                      // cleared, as KernelBench times; else many calls from message to answer
   friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
 /// The protocols that ship; kNotFound names those that exist.
 ///   hone-v1           the defaults above.
-///   kernelbench-v0.1  5 checked calls at the task's own shape and values, 100 timed rounds, ratio of means. Checked and
-///                     timed calls stay those of hone: secret seeds, fresh inputs, every timed call compared.
+///   kernelbench-v0.1  5 checked calls at the task's own shape and values, 100 timed rounds of one call each between events
+///                     of the device, ratio of means. Checked and timed calls stay those of hone: secret seeds, fresh inputs,
+///                     every timed call compared; events are a candidate's hearsay, held against the judge's clock only
+///                     within what a message costs.
 ///   quick             hone-v1's checks with fewer rounds and a looser stop, against the scalar baseline first, for
 ///                     training on the CPU backend.
 absl::StatusOr<Protocol> ProtocolById(absl::string_view id);

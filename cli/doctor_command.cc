@@ -24,6 +24,7 @@
 #include "base/subprocess.h"
 #include "base/task_suite.h"
 #include "cli/command.h"
+#include "verifier/device/cuda/driver.h"
 #include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::cli {
@@ -131,6 +132,27 @@ Finding FindGpus(const std::string& name, const std::string& folder, const std::
           absl::StrJoin(absl::StrSplit(absl::StripAsciiWhitespace(listing.output), '\n'), "; "), ""};
 }
 
+/// What judging on an NVIDIA GPU needs beside the GPU, and what it is faster with.
+void FindCudaParts(std::vector<Finding>& findings) {
+  using verifier::kCudaDialect;
+  std::vector<verifier::GpuListing> gpus;
+  std::string error;
+  if (!verifier::ListGpus(kCudaDialect, &gpus, &error)) {
+    findings.push_back({"cuda", "driver", State::kAbsent, error, "install NVIDIA's driver to judge CUDA candidates"});
+    return;
+  }
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    findings.push_back({"cuda", absl::StrCat("cuda:", i), State::kReady, absl::StrCat(gpus[i].name, ", ", gpus[i].architecture, ", one lane"), ""});
+  }
+  const auto library = [&](const char* name, const char* const* names, const std::string& hint) {
+    const std::string path = verifier::FindGpuLibrary(kCudaDialect, names, {});
+    findings.push_back({"cuda", name, path.empty() ? State::kAbsent : State::kReady, path.empty() ? "not found" : path,
+                        path.empty() ? hint : ""});
+  };
+  library("runtime", kCudaDialect.runtime_libraries, "set CUDA_HOME to a CUDA toolkit: candidates need its libcudart.so");
+  library("nvrtc", kCudaDialect.compiler_libraries, "set CUDA_HOME to a CUDA toolkit: without libnvrtc.so outputs are compared on the host");
+}
+
 void FindDevices(std::vector<Finding>& findings) {
   findings.push_back({"devices", "cpu", State::kReady, "the CUDA dialect emulated on the host; its times say nothing about a GPU", ""});
   findings.push_back(FindGpus("cuda", "/dev", "nvidia",
@@ -138,6 +160,7 @@ void FindDevices(std::vector<Finding>& findings) {
                               "CUDA candidates can be verified on a machine with an NVIDIA GPU and its driver"));
   findings.push_back(FindGpus("musa", "/dev", "mtgpu.", TryRun({"mthreads-gmi", "-L"}),
                               "MUSA candidates can be verified on a machine with a Moore Threads GPU and its driver"));
+  FindCudaParts(findings);
 }
 
 // ---- Sandbox. ----

@@ -252,6 +252,7 @@ void ToWire(const Protocol& from, v1::Protocol* to) {
   to->set_build_timeout_ms(from.build_timeout_ms);
   to->set_run_timeout_ms(from.run_timeout_ms);
   to->set_keep_samples(from.keep_samples);
+  to->set_timed_by_events(from.timed_by_events);
 }
 
 absl::Status FromWire(const v1::Protocol& from, Protocol* to) {
@@ -274,6 +275,7 @@ absl::Status FromWire(const v1::Protocol& from, Protocol* to) {
   to->build_timeout_ms = from.build_timeout_ms();
   to->run_timeout_ms = from.run_timeout_ms();
   to->keep_samples = from.keep_samples();
+  to->timed_by_events = from.timed_by_events();
   return absl::OkStatus();
 }
 

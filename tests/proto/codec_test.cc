@@ -65,8 +65,8 @@ class Filler {
   void Fill(ScalarArgument& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Signature& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Protocol& value) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = value;
-    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = value;
+    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   void Fill(Mismatch& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(RuleHit& value) { auto& [a, b, c] = value; All(a, b, c); }

@@ -40,6 +40,10 @@ class DeviceLane : public Lane {
     HONE_ASSIGN_OR_RETURN(SecretSeeds seeds, SecretSeeds::Create());
     std::unique_ptr<DeviceLane> lane(new DeviceLane(options, std::move(seeds)));
     HONE_ASSIGN_OR_RETURN(lane->device_, Device::Open(options.device));
+    const DeviceTable& table = lane->device_->table();
+    if (table.probe != nullptr) {
+      HONE_RETURN_IF_ERROR(lane->device_->Check(table.probe(lane->device_->get()), "its probe"));
+    }
 
     const std::filesystem::path prefix = std::filesystem::path(ProgramFolder()).parent_path();
     ReferenceWorkerOptions worker;
@@ -179,12 +183,14 @@ class DeviceLane : public Lane {
 
   absl::StatusOr<Verdict> JudgeJob(const LaneJob& job) {
     if (job.build.status != VerdictStatus::kOk) return absl::InvalidArgumentError("the job's build did not succeed");
+    HONE_RETURN_IF_ERROR(health_);
     HONE_ASSIGN_OR_RETURN(Runners * runners, RunnersFor(job.build.format));
     HONE_ASSIGN_OR_RETURN(Outcome outcome, CheckAndTime(job, *runners));
     // A process that somebody else killed gets a second chance: the machine may have run out of memory for another's sake.
     if (outcome.finding && outcome.finding->from_outside) {
       HONE_ASSIGN_OR_RETURN(outcome, CheckAndTime(job, *runners));
     }
+    if (outcome.finding && outcome.finding->status != VerdictStatus::kIncorrect) ProveHealth(*runners);
     runners->host->Prepare(RunnersAhead());
     Verdict verdict = Begin(job, *runners);
     verdict.rules.insert(verdict.rules.end(), outcome.rules.begin(), outcome.rules.end());
@@ -204,6 +210,14 @@ class DeviceLane : public Lane {
       verdict.correct_rate = outcome.calls > 0 ? static_cast<double>(outcome.right) / outcome.calls : 0;
     }
     return verdict;
+  }
+
+  /// After a candidate that faulted or was killed: a device that no longer computes rightly is a lane's end. The next one on
+  /// it starts when a probe passes, and the service waits longer after each that does not.
+  void ProveHealth(const Runners& runners) {
+    if (device_->table().probe == nullptr) return;
+    runners.host->AwaitGone();
+    health_ = device_->Check(device_->table().probe(device_->get()), "its probe after a faulty candidate");
   }
 
   absl::StatusOr<Outcome> CheckAndTime(const LaneJob& job, Runners& runners) {
@@ -251,12 +265,16 @@ class DeviceLane : public Lane {
     verdict.protocol = job.protocol.id;
     verdict.device = device_->properties().name;
     verdict.clock_mhz = device_->properties().clock_mhz;
+    double mhz = 0;
+    const DeviceTable& table = device_->table();
+    if (table.measure_clock != nullptr && table.measure_clock(device_->get(), &mhz) == 0 && mhz > 0) verdict.clock_mhz = mhz;
     verdict.sandbox = runners.host->sandbox();
     verdict.seed_id = seeds_.Id();
     return verdict;
   }
 
   std::atomic<bool> interrupted_ = false;
+  absl::Status health_;  // of the device, as the last probe left it
   const LaneOptions options_;
   absl::Mutex python_mutex_;  // guards the hosts' pointers against Interrupt
   // In the order of need: what stands below uses what stands above.

@@ -7,7 +7,7 @@ and the JSON; descriptors travel with the frame's header. One request, one reply
   {"op": "plan", "source", "dtype", "sizes"}                            -> {"tensors", "scalars", "recipe"}
   {"op": "fill", "pool", "source", "dtype", "sizes", "profile", "keep", "first_set", "set_bytes", "offsets", "bytes",
    "seeds", "parameter_seeds", "memory_bytes"}  with the pool's memory as descriptor   -> {}
-  {"op": "time", "pool", "warm", "sets", "copies"}                             -> {"call_ns", "copy_ns": [of each set]}
+  {"op": "time", "pool", "warm", "sets", "copies", "events"}                         -> {"call_ns", "copy_ns": [of each set]}
   {"op": "release", "pool"}                                             -> {}
 
 A reply has "ok": true, or false with "message" and "line" (of the module, 0: unknown) when the task itself is at fault.
@@ -670,7 +670,7 @@ class Worker:
             calls = [(model, clones(args)) for model, args in calls]
         if DEVICE.type == "cuda":
             warm = len(request["warm"])
-            return self.time_on_device(pool, calls[:warm], calls[warm:], request["copies"])
+            return self.time_on_device(pool, calls[:warm], calls[warm:], request["copies"], request["events"])
         clock, stamps = time.thread_time_ns, []
         try:
             for model, args in calls:
@@ -688,32 +688,37 @@ class Worker:
             "copy_ns": [end - middle - reading for _, middle, end in stamps],
         }
 
-    def time_on_device(self, pool, warm, calls, copies):
+    def time_on_device(self, pool, warm, calls, copies, events):
         """From an idle device with this process's context on it to the end of the last call. What a copy of the outputs costs
         is what it adds to the calls when each is followed by one."""
         torch.backends.cudnn.allow_tf32 = True  # as PyTorch runs it when nobody asks
         try:
             for model, args in warm:
                 model(*args)
-            plain = self.stretch(pool, calls, False)
+            plain = self.stretch(pool, calls, False, events)
             if copies and not pool.copies:
-                self.stretch(pool, calls[:1], True)  # makes the memory
-            copied = self.stretch(pool, calls, True) if copies else plain
+                self.stretch(pool, calls[:1], True, events)  # makes the memory
+            copied = self.stretch(pool, calls, True, events) if copies else plain
         except Exception as error:
             raise blame("Model.forward", error) from None
         return {"call_ns": [plain / len(calls)], "copy_ns": [max(copied - plain, 0) / len(calls)]}
 
-    def stretch(self, pool, calls, copies):
-        """Nanoseconds of the calls, one after the other."""
+    def stretch(self, pool, calls, copies, events):
+        """Nanoseconds of the calls, one after the other: by this process's clock, or between events of the device."""
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if events else []
         self.nothing.zero_()
         torch.cuda.synchronize()
         start = time.perf_counter_ns()
+        if events:
+            marks[0].record()
         for model, args in calls:
             outputs = model(*args)
             if copies:
                 pool.copy_out(0, outputs)
+        if events:
+            marks[1].record()
         torch.cuda.synchronize()
-        return time.perf_counter_ns() - start
+        return 1e6 * marks[0].elapsed_time(marks[1]) if events else time.perf_counter_ns() - start
 
     def release(self, request):
         self.pools.pop(request["pool"], None)

@@ -93,6 +93,7 @@ struct Timer::Session {
     }
     copy_ns.clear();
   }
+  bool ByEvents(const Device& device) const { return job.protocol.timed_by_events && device.table().clock_is_wall; }
 
   Party& candidate() { return parties.front(); }
   const Party& candidate() const { return parties.front(); }
@@ -293,7 +294,9 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   const auto work = session.budget.CountWork();
   if (party.runner == nullptr) {
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
-    HONE_ASSIGN_OR_RETURN(const EagerTime time, worker_->TimeEager(pool.id(), warm, calls, session.IsPython(session.candidate())));
+    const bool copies = session.IsPython(session.candidate());
+    HONE_ASSIGN_OR_RETURN(const EagerTime time,
+                          worker_->TimeEager(pool.id(), warm, calls, copies, session.ByEvents(*device_)));
     party.round_ns = time.call_ns * calls;
     session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();
@@ -312,6 +315,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   const auto total = static_cast<double>(after - before);
   party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
   party.disagreement_ns.push_back(party.round_ns - static_cast<double>(report.process_ns));
+  if (session.ByEvents(*device_)) party.round_ns = std::max<double>(static_cast<double>(report.process_ns), 1);
   if (session.IsPython(party) && !session.copy_ns.empty()) {
     party.round_ns = std::max(party.round_ns - party.calls * Median(session.copy_ns), kLeastShare * total);
   }
