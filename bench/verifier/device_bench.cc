@@ -152,6 +152,9 @@ class DeviceBench {
     absl::StrAppend(&request.candidate.source, "\n// ", ++fresh_, " ", absl::ToUnixNanos(absl::Now()), "\n");
     request.candidate.backend = *ParseBackend(arguments_.device);
     request.use_cache = false;
+    // At the recorded timing shapes, where nothing was checked, a serial sum of 8,192 floats is off by more than 1e-4: a
+    // right answer of the recordings, whose mix of verdicts is what is measured.
+    request.task.tolerance = {1e-3, 1e-3};
     return request;
   }
 

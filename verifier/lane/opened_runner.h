@@ -18,8 +18,11 @@ struct OpenedRunner {
 /// Maps a stage's table, inputs and outputs. kUnavailable: it cannot.
 absl::Status MapStage(Runner& runner, Stage& stage, int outputs);
 
-/// Median cost of a message by the device's clock, the cache cleared before each as before timed rounds. The runner has a
-/// table mapped and no artefact.
+/// Makes a runner of a device that others share ready for a timed message: awake, and its context on the device. Nothing
+/// where the clock stands still while it waits.
+absl::Status Wake(const Device& device, Runner& runner, absl::Time deadline);
+
+/// Median cost of a message to a runner that is awake, by the device's clock. The runner has a table mapped and no artefact.
 absl::StatusOr<double> MeasureOverhead(const Device& device, Runner& runner);
 
 }  // namespace hone::verifier

@@ -55,9 +55,9 @@ SetLimits LimitsFor(const DeviceProperties& device) {
   if (device.memory_bytes == 0) return limits;
   limits.all_bytes = device.memory_bytes * 2 / 5;
   limits.kept_bytes = device.memory_bytes / 8;
-  limits.round_bytes = device.memory_bytes / 32;
+  limits.round_bytes = device.memory_bytes / 64;
   limits.copied_parameters = int64_t{64} << 20;
-  limits.message_ns = 30'000;
+  limits.message_ns = 15'000;
   limits.fastest_bytes_per_ns = 4'000;  // the widest memory there is today
   limits.fastest_call_ns = 3'000;       // back-to-back launches
   return limits;

@@ -302,6 +302,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
     return std::optional<Finding>();
   }
   const pid_t pid = party.runner->pid();
+  HONE_RETURN_IF_ERROR(session.budget.Charge([&](absl::Time deadline) { return Wake(*device_, *party.runner, deadline); }));
   const int64_t before = device_->table().clock_ns(device_->get(), pid);
   HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](absl::Time deadline) {
     return party.runner->Run(static_cast<uint32_t>(calls), deadline);

@@ -49,7 +49,7 @@ class Bench {
     BuildRequest request;
     request.candidate.backend = Backend::kCuda;
     request.candidate.source = source;
-    request.signature = MakeSignature({Input("x", {"n"}), Output("out", {"n"})}, {"n"});
+    request.signature = MakeSignature({Input("x"), Output("out")}, {"n"});
     request.timeout = timeout;
     auto result = builder_->Build(request);
     INFO(result.status());
