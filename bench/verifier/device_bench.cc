@@ -40,7 +40,7 @@ struct Arguments {
   std::vector<std::string> what = {"screened", "unscreened", "lane", "cached", "cv"};
   std::string device = "cuda";
   std::string python;
-  std::string sandbox = "auto";
+  std::string sandbox;
   std::string log;
   std::string record;
   std::string commit = "unknown";
@@ -130,9 +130,10 @@ class DeviceBench {
     options.python = arguments_.python;
     if (!arguments_.log.empty()) options.log_path = absl::StrCat(arguments_.log, ".", ++servers_);
     // The recordings were compiled by nvcc's bare command line.
-    options.extra_args = {absl::StrCat("--set=devices=[", arguments_.device, "]"), absl::StrCat("--set=sandbox=", arguments_.sandbox),
+    options.extra_args = {absl::StrCat("--set=devices=[", arguments_.device, "]"),
                           absl::StrCat("--set=screen=", screen), "--set=rescue_flags=false",
                           absl::StrCat("--set=metrics=127.0.0.1:", arguments_.port)};
+    if (!arguments_.sandbox.empty()) options.extra_args.push_back(absl::StrCat("--set=sandbox=", arguments_.sandbox));
     HONE_ASSIGN_OR_RETURN(server_, LocalServer::Start(options));
     ClientOptions client;
     client.endpoints = {server_->endpoint()};
@@ -328,7 +329,7 @@ int Main(int argc, char** argv) {
   app.add_option("--what", arguments.what, "screened, unscreened, lane, cached, cv")->delimiter(',');
   app.add_option("--device", arguments.device, "cuda, or cpu to try the program out");
   app.add_option("--python", arguments.python, "Interpreter with torch");
-  app.add_option("--sandbox", arguments.sandbox, "auto, bubblewrap or none");
+  app.add_option("--sandbox", arguments.sandbox, "bubblewrap or none; default: as the verifier chooses");
   app.add_option("--log", arguments.log, "Path of the verifiers' logs, numbered");
   app.add_option("--record", arguments.record, "results.json to put the figures into");
   app.add_option("--commit", arguments.commit, "What is measured");

@@ -252,6 +252,10 @@ class DeviceLane : public Lane {
       outcome.right += timed.right;
     }
     outcome.timings = std::move(timed.timings);
+    if (timed.throttled > 0) {
+      outcome.rules.push_back({"throttled_clock", false, absl::StrCat(timed.throttled, " rounds ran at less than three quarters of the "
+                                                                      "device's clock and do not count")});
+    }
     count_overhead();
     return outcome;
   }

@@ -60,7 +60,7 @@ TEST_CASE("A GPU tells its name, architecture, cache, and how a child finds it a
   DeviceProperties properties;
   REQUIRE(gpu.table.properties(gpu.device, &properties) == 0);
   CHECK(properties.name == "fake GPU");
-  CHECK(properties.architecture == "sm_90");
+  CHECK(properties.architecture == "sm_10");
   CHECK(properties.cache_bytes == 1 << 20);
   CHECK(properties.clock_mhz == 1000);
   CHECK_FALSE(properties.emulated);
