@@ -57,6 +57,7 @@ class Buffer {
   absl::StatusOr<UniqueFd> Export(Access access) const;
   unsigned char* data() const { return static_cast<unsigned char*>(buffer_.data); }
   uint64_t bytes() const { return buffer_.bytes; }
+  uint64_t unit() const { return unit_; }
 
  private:
   Buffer(const DeviceTable& table, void* device, uint64_t unit) : table_(table), device_(device), unit_(unit) {}
@@ -87,6 +88,8 @@ struct PoolSpec {
 
 /// Sets of one task at one choice of its constants, with their expected outputs.
 class Pool {
+  static constexpr uint64_t kHostUnit = 4096;
+
  public:
   Pool(const Device* device, int64_t id, CallPlan plan, PoolSpec spec)
       : id_(id), plan_(std::move(plan)), spec_(std::move(spec)), layout_(PackSet(plan_.tensors)), memory_(device) {}
@@ -99,7 +102,11 @@ class Pool {
   int64_t id() const { return id_; }
   const CallPlan& plan() const { return plan_; }
   int sets() const { return sets_; }
+  int capacity() const { return spec_.capacity; }
+  const PoolSpec& spec() const { return spec_; }
+  /// Of the sets. Memory that a device gives out is taken at once (held_bytes); the host's only as it is written.
   int64_t bytes() const { return sets_ * layout_.bytes; }
+  int64_t held_bytes() const { return memory_.unit() > kHostUnit ? static_cast<int64_t>(memory_.bytes()) : bytes(); }
   /// An input or parameter as given to the reference, or an output as the reference made it. In the device's memory.
   const unsigned char* Data(int set, size_t tensor) const {
     return memory_.data() + set * layout_.bytes + layout_.offsets[tensor];

@@ -284,10 +284,10 @@ absl::StatusOr<std::vector<double>> ReferenceWorker::OwnErrors(const Task& task,
   });
 }
 
-absl::StatusOr<EagerTime> ReferenceWorker::TimeEager(int64_t pool, int warm, int calls, bool copies, bool by_events) {
+absl::StatusOr<EagerTime> ReferenceWorker::TimeEager(int64_t pool, int sets_there, int warm, int calls, bool copies, bool by_events) {
   std::vector<int> warm_sets(static_cast<size_t>(warm)), sets(static_cast<size_t>(calls));
   std::iota(warm_sets.begin(), warm_sets.end(), 0);
-  std::iota(sets.begin(), sets.end(), warm);
+  for (int i = 0; i < calls; ++i) sets[static_cast<size_t>(i)] = warm + i % std::max(1, sets_there - warm);
   const Json request = {{"op", "time"}, {"pool", pool}, {"warm", warm_sets}, {"sets", sets}, {"copies", copies}, {"events", by_events}};
   return WithReply(Task{}, Call(Dump(request)), [](const Json& reply) -> absl::StatusOr<EagerTime> {
     return EagerTime{Median(reply.at("call_ns").get<std::vector<double>>()),

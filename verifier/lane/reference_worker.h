@@ -75,11 +75,13 @@ class ReferenceWorker {
   /// Of each output, the root-mean-square error against the same task in float64, relative to the output's size. Empty
   /// where the task does not run in float64.
   absl::StatusOr<std::vector<double>> OwnErrors(const Task& task, const Sizes& sizes, int64_t seed);
-  /// Time of one forward call over the sets [warm, warm + calls) of a pool, after calls over the sets [0, warm) that bring
-  /// its code in. On the CPU the median processor time of a call; on a device the mean, from before the first call to the end
+  /// Time of one forward call over the sets [warm, warm + calls) of a pool with `sets` sets, after calls over the sets
+  /// [0, warm) that bring its code in; past the last set it goes on with set `warm`. On the CPU the median processor time of
+  /// a call; on a device the mean, from before the first call to the end
   /// of the last, or with `by_events` between events of the device.
   /// `copies`: a device is to measure those too; the CPU always does.
-  absl::StatusOr<EagerTime> TimeEager(int64_t pool, int warm, int calls, bool copies, bool by_events = false);
+  absl::StatusOr<EagerTime> TimeEager(int64_t pool, int sets, int warm, int calls, bool copies,
+                                      bool by_events = false);
   void Release(int64_t pool);
 
   /// From another thread: the call that runs fails soon, and so do all later ones.

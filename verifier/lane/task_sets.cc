@@ -55,7 +55,7 @@ SetLimits LimitsFor(const DeviceProperties& device) {
   if (device.memory_bytes == 0) return limits;
   limits.all_bytes = device.memory_bytes * 2 / 5;
   limits.kept_bytes = device.memory_bytes / 8;
-  limits.round_bytes = device.memory_bytes / 64;
+  limits.round_bytes = device.memory_bytes / 32;
   limits.copied_parameters = int64_t{64} << 20;
   limits.message_ns = 15'000;
   limits.fastest_bytes_per_ns = 4'000;  // the widest memory there is today
@@ -65,13 +65,13 @@ SetLimits LimitsFor(const DeviceProperties& device) {
 
 int64_t TaskSets::bytes() const {
   int64_t total = 0;
-  for (const CheckCase& check : cases) total += check.pool->bytes();
+  for (const CheckCase& check : cases) total += check.pool->held_bytes();
   return total + RoundBytes();
 }
 
 int64_t TaskSets::RoundBytes() const {
   int64_t total = 0;
-  for (const auto& round : rounds) total += round->bytes();
+  for (const auto& round : rounds) total += round->held_bytes();
   return total;
 }
 
@@ -206,21 +206,37 @@ TimedLayout TaskSetsCache::LayOut(const TaskSets& sets, const Signature& signatu
 absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int round, int count) {
   const auto wanted = static_cast<size_t>(round);
   bool seen = false;
+  count = std::min(std::max(count, sets.least_slots), sets.slots);
   if (wanted >= sets.rounds.size() && (sets.rounds.empty() || sets.RoundBytes() < limits_.kept_bytes)) {
     PoolSpec spec;
     spec.sizes = sets.timed_sizes;
     spec.keep = true;
     spec.share_parameters = sets.share_parameters;
     spec.shared_seed = sets.shared_seed;
-    spec.capacity = sets.slots;
+    spec.capacity = Capacity(count, sets.slots);
     sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan, std::move(spec)));
   } else if (wanted >= sets.rounds.size()) {
     seen = true;  // no room for more: what this candidate saw in an earlier round makes way
   }
-  Pool* pool = sets.rounds[wanted % sets.rounds.size()].get();
-  if (seen) pool->Clear();
-  HONE_RETURN_IF_ERROR(pool->Extend(*worker_, *seeds_, task, std::max(count, sets.least_slots)));
-  return pool;
+  std::unique_ptr<Pool>& slot = sets.rounds[wanted % sets.rounds.size()];
+  if (slot->capacity() < count) {  // an earlier candidate was slower, and needed fewer
+    PoolSpec spec = slot->spec();
+    spec.capacity = Capacity(count, sets.slots);
+    worker_->Release(slot->id());
+    slot = std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan, std::move(spec));
+  }
+  if (seen) slot->Clear();
+  HONE_RETURN_IF_ERROR(slot->Extend(*worker_, *seeds_, task, count));
+  return slot.get();
+}
+
+/// Sets that a round's pool has room for. The host's memory is taken as it is written; a device's at once, so that a slow
+/// candidate's few sets must not take what a fast one's would.
+int TaskSetsCache::Capacity(int count, int slots) const {
+  if (device_->properties().memory_bytes == 0) return slots;
+  int capacity = 1;
+  while (capacity < count) capacity *= 2;
+  return std::min(capacity, slots);
 }
 
 void TaskSetsCache::Drop(std::list<Entry>::iterator entry) {

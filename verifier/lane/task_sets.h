@@ -92,6 +92,7 @@ class TaskSetsCache {
   absl::StatusOr<TaskSets> Make(const Task& task, const Signature& signature, const Protocol& protocol, Format format);
   absl::Status PlanRounds(TaskSets& sets, const Signature& signature, const Protocol& protocol, bool module);
   TimedLayout LayOut(const TaskSets& sets, const Signature& signature);
+  int Capacity(int count, int slots) const;
   void Drop(std::list<Entry>::iterator entry);
   void DropOldest();
 

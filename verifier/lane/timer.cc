@@ -17,6 +17,8 @@ namespace {
 
 constexpr double kWorkerRoundNs = 150'000;  // of the reference's timed calls in a round, and at most so many calls
 constexpr int kWorkerCalls = 5;
+constexpr double kDeviceRoundNs = 3e6;  // of the reference's calls in a round on a device
+constexpr int kDeviceCalls = 4096;
 constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
@@ -77,7 +79,9 @@ struct Timer::Session {
   }
   int Slots() const {
     int slots = SlotsOfRunners();
-    for (const Party& party : parties) slots = std::max(slots, party.runner == nullptr ? party.calls + WorkerWarm() : 1);
+    for (const Party& party : parties) {
+      slots = std::max(slots, party.runner == nullptr ? std::min(party.calls + WorkerWarm(), sets.slots) : 1);
+    }
     return slots;
   }
 
@@ -296,7 +300,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
     const bool copies = session.IsPython(session.candidate());
     HONE_ASSIGN_OR_RETURN(const EagerTime time,
-                          worker_->TimeEager(pool.id(), warm, calls, copies, session.ByEvents(*device_)));
+                          worker_->TimeEager(pool.id(), pool.sets(), warm, calls, copies, session.ByEvents(*device_)));
     party.round_ns = time.call_ns * calls;
     session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();
@@ -477,10 +481,18 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
     }
     if (finding) return finding;
     const bool few = party.runner == nullptr && session.core != nullptr;
-    const double overhead_ns = party.runner != nullptr ? party.overhead_ns : session.candidate().overhead_ns;
-    party.wanted_ns = few ? kWorkerRoundNs : overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
-    party.most_calls = few ? std::min(kWorkerCalls, std::max(1, session.sets.slots - session.WorkerWarm()))
-                           : session.sets.slots;
+    party.wanted_ns = party.overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
+    party.most_calls = session.sets.slots;
+    if (few) {
+      party.wanted_ns = kWorkerRoundNs;
+      party.most_calls = std::min(kWorkerCalls, std::max(1, session.sets.slots - session.WorkerWarm()));
+    } else if (party.runner == nullptr) {
+      party.wanted_ns = kDeviceRoundNs;
+      // The reference cheats nobody: where the sets are more than the cache holds, it goes over them again.
+      const int64_t round_bytes = pool->bytes() / std::max(1, pool->sets()) * session.sets.slots;
+      if (round_bytes >= 2 * device_->properties().cache_bytes) party.most_calls = kDeviceCalls;
+    }
+    if (session.ByEvents(*device_)) party.most_calls = 1;
     PlanCalls(party, 1.0);
     party.disagreement_ns.clear();
   }
