@@ -54,7 +54,7 @@ SetLimits LimitsFor(const DeviceProperties& device) {
   SetLimits limits;
   if (device.memory_bytes == 0) return limits;
   limits.all_bytes = device.memory_bytes * 2 / 5;
-  limits.kept_bytes = device.memory_bytes / 8;
+  limits.kept_bytes = device.memory_bytes / 4;
   limits.round_bytes = device.memory_bytes / 32;
   limits.copied_parameters = int64_t{64} << 20;
   limits.message_ns = 15'000;
