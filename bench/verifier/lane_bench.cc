@@ -1,8 +1,9 @@
 // What one candidate costs a lane of the CPU backend, and how well its speedup repeats. Candidates are the quickstart's
 // generated demonstrations, so that the mix of kernels is that of training. Prints one JSON object a line.
 //
-// usage: lane_bench [PROTOCOL] [TASKS] [CANDIDATES_PER_TASK] [REPEATS]      (quick 8 8 20)
+//   lane_bench --tasks 5 --candidates 4 --repeats 20 --record bench/results.json
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
+#include "base/results.h"
 #include "rollout/sampler/generator.h"
 #include "verifier/build/cpu_builder.h"
 #include "verifier/cache/artefact_store.h"
@@ -63,9 +65,14 @@ double ProcessorMs() {
   return total * 1000 / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-int IntArgument(int argc, char** argv, int index, int otherwise) {
-  return argc > index ? std::atoi(argv[index]) : otherwise;
-}
+struct Arguments {
+  std::string protocol = "quick";
+  int tasks = 5;
+  int candidates_per_task = 4;
+  int repeats = 20;
+  std::string record;
+  std::string source_folder = ".";
+};
 
 /// Builds and judges generated candidates.
 class LaneBench {
@@ -113,7 +120,8 @@ class LaneBench {
     for (const auto& [name, count] : mix) std::printf("{\"id\": \"lane.mix\", \"status\": \"%s\", \"count\": %d}\n", name.c_str(), count);
   }
 
-  void MeasureRepeats(int candidates, int repeats) {
+  /// The coefficients of variation of the speedup over each baseline, one a candidate.
+  std::map<Baseline, std::vector<double>> MeasureRepeats(int candidates, int repeats) {
     std::map<Baseline, std::vector<double>> spread;
     for (int i = 0; i < candidates && !right_.empty(); ++i) {
       const LaneJob& job = *right_[static_cast<size_t>(i) * right_.size() / static_cast<size_t>(candidates)];
@@ -147,6 +155,7 @@ class LaneBench {
       std::printf("{\"id\": \"lane.speedup_cv\", \"baseline\": \"%s\", \"p50\": %.4f, \"p90\": %.4f, \"candidates\": %zu}\n",
                   std::string(Name(baseline)).c_str(), Quantile(values, 0.5), Quantile(values, 0.9), values.size());
     }
+    return spread;
   }
 
  private:
@@ -164,8 +173,30 @@ class LaneBench {
   std::vector<const LaneJob*> right_;
 };
 
+/// The scalar baseline is what the quickstart's reward reads; eager PyTorch is what the report shows beside it.
+absl::Status Record(const Arguments& arguments, const std::map<Baseline, std::vector<double>>& spread) {
+  std::vector<BenchResult> results;
+  for (const auto& [baseline, values] : spread) {
+    const std::string id = baseline == Baseline::kScalar ? "verify_cpu.speedup_cv" : "verify_cpu.speedup_eager_cv";
+    for (const auto& [name, q] : {std::pair{"_p50", 0.5}, {"_p90", 0.9}}) {
+      results.push_back({id + name, Quantile(values, q), "1", "build/release/bin/lane_bench", MachineKind(), Today(),
+                         CurrentCommit(arguments.source_folder)});
+    }
+  }
+  return RecordResults(arguments.record, results);
+}
+
 int Main(int argc, char** argv) {
-  const auto protocol = ProtocolById(argc > 1 ? argv[1] : "quick");
+  CLI::App app{"Measures what a candidate costs a lane of the CPU device and how well its speedup repeats."};
+  Arguments arguments;
+  app.add_option("--protocol", arguments.protocol);
+  app.add_option("--tasks", arguments.tasks)->check(CLI::Range(1, 1000));
+  app.add_option("--candidates", arguments.candidates_per_task, "of each task")->check(CLI::Range(1, 1000));
+  app.add_option("--repeats", arguments.repeats, "judgements of one candidate")->check(CLI::Range(2, 1000));
+  app.add_option("--record", arguments.record, "results file to put the figures into");
+  app.add_option("--source", arguments.source_folder, "checkout whose commit is recorded");
+  CLI11_PARSE(app, argc, argv);
+  const auto protocol = ProtocolById(arguments.protocol);
   const char* python = std::getenv("HONE_PYTHON");
   if (!protocol.ok() || python == nullptr) {
     std::fprintf(stderr, "lane_bench: an unknown protocol, or HONE_PYTHON does not name a Python with torch\n");
@@ -180,12 +211,13 @@ int Main(int argc, char** argv) {
   LaneBench bench(*protocol, lane.get(), builder.get());
   rollout::Generator generator(1);
   rollout::SplitMix random(2);
-  const int tasks = IntArgument(argc, argv, 2, 8);
-  for (int i = 0; i < tasks; ++i) bench.AddTask(generator.NextTask(), IntArgument(argc, argv, 3, 8), random);
+  for (int i = 0; i < arguments.tasks; ++i) bench.AddTask(generator.NextTask(), arguments.candidates_per_task, random);
   bench.MeasureCost();
   std::fflush(stdout);
-  bench.MeasureRepeats(20, IntArgument(argc, argv, 4, 20));
-  return 0;
+  const auto spread = bench.MeasureRepeats(20, arguments.repeats);
+  const absl::Status status = arguments.record.empty() ? absl::OkStatus() : Record(arguments, spread);
+  if (!status.ok()) std::fprintf(stderr, "lane_bench: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
 }
 
 }  // namespace
