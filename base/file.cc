@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <array>
@@ -52,6 +53,28 @@ absl::Status WriteAndRename(UniqueFd fd, const std::string& temporary, const std
   if (close(fd.Release()) != 0) return ErrnoStatus(errno, absl::StrCat("closing ", path));
   if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("replacing ", path));
   return absl::OkStatus();
+}
+
+/// Locks a folder for its owner; empty when another process holds it or it is gone.
+UniqueFd LockFolder(const std::string& path) {
+  UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder || flock(folder.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
+  struct stat locked = {}, named = {};
+  const bool same = fstat(folder.get(), &locked) == 0 && lstat(path.c_str(), &named) == 0 &&
+                    locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
+  return same ? std::move(folder) : UniqueFd();
+}
+
+/// Removes the folders of this prefix whose owners are gone.
+void RemoveAbandoned(const std::string& parent, const std::string& prefix) {
+  constexpr size_t kSuffix = 6;  // of mkdtemp
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.size() != prefix.size() + kSuffix || name.compare(0, prefix.size(), prefix) != 0) continue;
+    const UniqueFd lock = LockFolder(entry->path().string());
+    if (lock) RemoveTree(entry->path().string()).IgnoreError();
+  }
 }
 
 }  // namespace
@@ -171,9 +194,15 @@ absl::Status RemoveTree(const std::string& path) {
 absl::StatusOr<TempFolder> TempFolder::Create(absl::string_view prefix, absl::string_view parent) {
   const char* tmpdir = std::getenv("TMPDIR");
   if (parent.empty()) parent = tmpdir != nullptr && *tmpdir != 0 ? tmpdir : "/tmp";
-  std::string path = absl::StrCat(parent, "/", prefix, "XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("making folder ", path));
-  return TempFolder(std::move(path));
+  RemoveAbandoned(std::string(parent), std::string(prefix));
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::string path = absl::StrCat(parent, "/", prefix, "XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("making folder ", path));
+    UniqueFd lock = LockFolder(path);
+    if (lock) return TempFolder(std::move(path), std::move(lock));
+    // Another process came between the two lines, took it for abandoned and removes it.
+  }
+  return absl::UnavailableError(absl::StrCat("folders below ", parent, " cannot be locked"));
 }
 
 TempFolder::~TempFolder() {
@@ -182,7 +211,7 @@ TempFolder::~TempFolder() {
 
 TempFolder& TempFolder::operator=(TempFolder&& other) noexcept {
   if (this != &other) {
-    TempFolder old(std::exchange(path_, std::exchange(other.path_, "")));
+    TempFolder old(std::exchange(path_, std::exchange(other.path_, "")), std::exchange(lock_, std::move(other.lock_)));
   }
   return *this;
 }

@@ -73,18 +73,21 @@ absl::Status MakeFolders(const std::string& path);
 bool FileExists(const std::string& path);
 absl::Status RemoveTree(const std::string& path);
 
-/// A new folder below `parent` ($TMPDIR, or /tmp, when empty), removed with its contents at the end of its life.
+/// A new folder below `parent` ($TMPDIR, or /tmp, when empty), removed with its contents at the end of its life. One whose
+/// process was killed is removed by the next process that makes a folder of that prefix: an owner holds a lock on its
+/// folder for as long as it lives.
 class TempFolder {
  public:
   static absl::StatusOr<TempFolder> Create(absl::string_view prefix, absl::string_view parent = "");
   ~TempFolder();
-  TempFolder(TempFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TempFolder(TempFolder&& other) noexcept : path_(std::exchange(other.path_, "")), lock_(std::move(other.lock_)) {}
   TempFolder& operator=(TempFolder&&) noexcept;
   const std::string& path() const { return path_; }
 
  private:
-  explicit TempFolder(std::string path) : path_(std::move(path)) {}
+  TempFolder(std::string path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;
+  UniqueFd lock_;
 };
 
 /// The folder of the running program, for finding its neighbours (hone-verifier beside hone).

@@ -150,6 +150,32 @@ TEST_CASE("A temporary folder is removed with its contents, once, by its last ow
   CHECK_FALSE(FileExists(path));
 }
 
+TEST_CASE("A temporary folder whose process was killed is removed by the next one of its prefix, a living one's never",
+          "[base][file]") {
+  const TempFolder parent = Folder();
+  int pipe_fds[2];
+  REQUIRE(pipe(pipe_fds) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto abandoned = TempFolder::Create("killed", parent.path());
+    const std::string path = abandoned.value().path();
+    if (!WriteFileAtomically(path + "/left", "x").ok()) _exit(1);
+    (void)!write(pipe_fds[1], path.c_str(), path.size());
+    while (true) pause();
+  }
+  char path[4096] = {};
+  REQUIRE(read(pipe_fds[0], path, sizeof path - 1) > 0);
+
+  { const auto beside = TempFolder::Create("killed", parent.path()); }
+  CHECK(FileExists(absl::StrCat(path, "/left")));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  { const auto other = TempFolder::Create("other", parent.path()); }
+  CHECK(FileExists(path));
+  { const auto next = TempFolder::Create("killed", parent.path()); }
+  CHECK_FALSE(FileExists(path));
+}
+
 TEST_CASE("A descriptor is closed by its last owner", "[base][file]") {
   const int raw = open("/dev/null", O_RDONLY | O_CLOEXEC);
   {
