@@ -292,7 +292,7 @@ struct BuildOptions {
   std::string target_python;
   std::string target_headers;
   std::string architecture = "sm_90";
-  std::string sandbox = "auto";
+  std::string sandbox;
   int jobs = 2;
   int niceness = 0;
 };
@@ -440,8 +440,8 @@ void AddKernelBench(CLI::App& eval, Action& action) {
   ahead->add_option("--target-python", build->target_python, "Version of the Python that will run them, as 3.12");
   ahead->add_option("--target-headers", build->target_headers, "Folder of that version's Python.h");
   ahead->add_option("--architecture", build->architecture, "Of the GPU")->capture_default_str();
-  ahead->add_option("--sandbox", build->sandbox, "Of the compilers")
-      ->check(CLI::IsMember({"auto", "bubblewrap", "none"}));
+  ahead->add_option("--sandbox", build->sandbox, "Of the compilers: bubblewrap or none; default: $HONE_SANDBOX, else bubblewrap")
+      ->check(CLI::IsMember({"bubblewrap", "none"}));
   ahead->add_option("--jobs", build->jobs, "Builds at a time")->check(CLI::Range(1, 256));
   ahead->add_option("--niceness", build->niceness, "Of the compilers")->check(CLI::Range(0, 19));
   ahead->callback([build, &action] {

@@ -298,8 +298,8 @@ class TorchBuilder final : public Builder {
     toolkit_ = ToolkitFolder(options_.toolkit);
     headers_ = ResourcePath("torch/light");
     scan_folder_ = ResourcePath("torch");
-    if (options_.sandbox == "bubblewrap") HONE_RETURN_IF_ERROR(SandboxAvailable());
-    sandboxed_ = options_.sandbox != "none" && (options_.sandbox == "bubblewrap" || SandboxAvailable().ok());
+    HONE_ASSIGN_OR_RETURN(const std::string sandbox, ChooseSandbox(options_.sandbox));
+    sandboxed_ = sandbox == "bubblewrap";
     return absl::OkStatus();
   }
 

@@ -27,7 +27,7 @@ struct TorchBuilderOptions {
   PythonEnvironment python;            // that will run the candidates
   std::string architecture = "sm_90";  // of CUDA code
   std::string toolkit;                 // CUDA's folder; empty: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
-  std::string sandbox = "auto";        // "auto", "bubblewrap", "none"
+  std::string sandbox;                 // as ChooseSandbox reads it
   int niceness = 19;                   // of compilers, so that they do not disturb what is timed beside them
   // To build for another machine's interpreter of the same torch: its version and the folders of its Python.h.
   std::string target_version;
