@@ -89,7 +89,8 @@ absl::StatusOr<std::vector<Row>> RunCorpus(const Arguments& arguments, std::stri
   verifier::LocalServerOptions options;
   options.python = arguments.python;
   options.log_path = "attack-corpus.log";
-  options.extra_args = {absl::StrCat("--set=devices=[", arguments.device, "]"), absl::StrCat("--set=lanes=", arguments.lanes)};
+  options.extra_args = {absl::StrCat("--set=devices=[", arguments.device, "]"), absl::StrCat("--set=lanes=", arguments.lanes),
+                        "--set=screen=off"};  // what the processor finds first would not have met the device
   HONE_ASSIGN_OR_RETURN(const auto server, verifier::LocalServer::Start(options));
   verifier::ClientOptions client_options;
   client_options.endpoints = {server->endpoint()};
