@@ -59,7 +59,7 @@ class Filler {
         reference, scalar_baseline);
   }
   void Fill(Candidate& value) { auto& [a, b, c] = value; All(a, b, c); }
-  void Fill(TensorSpec& value) { auto& [a, b, c, d, e] = value; All(a, b, c, d, e); }
+  void Fill(TensorSpec& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(TensorArgument& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(SizeArgument& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(ScalarArgument& value) { auto& [a, b, c] = value; All(a, b, c); }
@@ -70,7 +70,7 @@ class Filler {
   }
   void Fill(Mismatch& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(RuleHit& value) { auto& [a, b, c] = value; All(a, b, c); }
-  void Fill(Estimate& value) { auto& [a, b, c, d, e] = value; All(a, b, c, d, e); }
+  void Fill(Estimate& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(Timing& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(PhaseSeconds& value) { auto& [a, b, c, d, e] = value; All(a, b, c, d, e); }
   void Fill(Verdict& value) {
@@ -79,7 +79,7 @@ class Filler {
   }
   void Fill(VersionSpan& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Turn& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
-  void Fill(Episode& value) { auto& [a, b, c, d, e] = value; All(a, b, c, d, e); }
+  void Fill(Episode& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(Group& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(VerifyRequest& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(Capabilities& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
