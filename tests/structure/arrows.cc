@@ -36,7 +36,7 @@ const std::map<std::string, std::vector<std::string>>& Arrows() {
       {"trainer/", {"base/", "policy/", "rewards/", "rollout/", "trainer/"}},
       {"trainer/coordinator/", {"base/", "policy/", "proto/", "rewards/", "rollout/", "trainer/"}},
       {"cli/", {"base/", "cli/", "policy/", "proto/", "rewards/", "rollout/", "trainer/", "verifier/"}},
-      {"bench/", {"base/", "bench/", "policy/", "proto/", "rewards/", "rollout/", "trainer/", "verifier/"}},
+      {"bench/", {"base/", "bench/", "cli/", "policy/", "proto/", "rewards/", "rollout/", "trainer/", "verifier/"}},
       {"examples/", {"base/", "examples/", "policy/", "proto/", "rewards/", "rollout/", "trainer/", "verifier/"}},
   };
   return kArrows;

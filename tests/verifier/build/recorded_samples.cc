@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -101,7 +102,7 @@ Signature SignatureOf(const RecordedSample& sample, std::string* adapted) {
   signature = MakeSignature(std::move(tensors), sizes, scalars);
   *adapted = sample.source;
   if (reordered) {
-    *adapted = absl::StrCat("#define launch recorded_launch\n#line 1\n", sample.source, "\n#undef launch\n",
+    *adapted = absl::StrCat("#line 1\n", std::regex_replace(sample.source, std::regex("\\blaunch\\b"), "recorded_launch"), "\n",
                             signature.Declaration(), " { recorded_launch(", absl::StrJoin(names, ", "), "); }\n");
   }
   return signature;

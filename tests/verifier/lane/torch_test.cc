@@ -173,13 +173,15 @@ TEST_CASE("Sources that no scan saw are not built in the lane", "[verifier][torc
   CHECK(verdict.rules.at(0).rule == "unresolved_extension");
 }
 
-TEST_CASE("A module that remembers its first output is CHEAT: its next answer is that of another call", "[verifier][torch]") {
+TEST_CASE("A module that remembers its first output is CHEAT, or INCORRECT where nothing tells that from an error",
+          "[verifier][torch]") {
   const Verdict verdict = TorchCandidates::Get().Judge(
       LibraryAllowed(),
       Module("",
              "self.seen = getattr(self, 'seen', None) if getattr(self, 'seen', None) is not None else x * self.weight\n"
              "        return self.seen"));
-  CHECK(verdict.status == VerdictStatus::kCheat);
+  INFO(verdict.message);
+  CHECK((verdict.status == VerdictStatus::kCheat || verdict.status == VerdictStatus::kIncorrect));
 }
 
 TEST_CASE("A module cannot start processes, open sockets or write files", "[verifier][torch]") {
