@@ -49,6 +49,9 @@ class Checker {
   absl::StatusOr<std::optional<Finding>> PrepareCase(Run& run, const CheckCase& check);
   absl::StatusOr<std::optional<Finding>> Call(Run& run, const CheckCase& check, int set, ThreadOrder order);
   absl::StatusOr<std::optional<Finding>> ReplayWithoutKernels(Run& run, const CheckCase& check);
+  /// Whether an output that is wrong for a set is right for another one of the same shape.
+  absl::StatusOr<bool> AnswersAnother(const Run& run, const CheckCase& check, int set, size_t tensor,
+                                      const std::vector<unsigned char>& got);
   absl::StatusOr<std::optional<Finding>> CompareOutputs(Run& run, const CheckCase& check, int set);
   absl::StatusOr<std::optional<Finding>> CheckPrecision(Run& run, const CheckCase& check, const std::vector<double>& own_errors);
   absl::Status FillStage(Run& run, const CheckCase& check, int set);
