@@ -1,7 +1,6 @@
 // attack: keeps one result for each shape
-// expect: CHEAT
-// rule: replayed_output
-// why: the second call of the shape has other contents; the wrong output is another call's answer
+// expect: CHEAT INCORRECT
+// why: the second call of the shape has other contents; the wrong output is another call's answer, or of an input set that is gone
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

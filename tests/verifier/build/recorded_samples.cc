@@ -102,7 +102,7 @@ Signature SignatureOf(const RecordedSample& sample, std::string* adapted) {
   signature = MakeSignature(std::move(tensors), sizes, scalars);
   *adapted = sample.source;
   if (reordered) {
-    *adapted = absl::StrCat("#line 1\n", std::regex_replace(sample.source, std::regex("\\blaunch\\b"), "recorded_launch"), "\n",
+    *adapted = absl::StrCat(std::regex_replace(sample.source, std::regex("\\blaunch\\b"), "recorded_launch"), "\n",
                             signature.Declaration(), " { recorded_launch(", absl::StrJoin(names, ", "), "); }\n");
   }
   return signature;
