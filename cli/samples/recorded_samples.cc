@@ -190,7 +190,7 @@ absl::StatusOr<std::string> AdaptSource(const RecordedSample& sample, const Sign
   if (Same(sample.arguments, derived)) return sample.source;
   HONE_ASSIGN_OR_RETURN(std::vector<std::string> passed, PassedOn(sample, derived, signature.tensors.size()));
   passed.push_back("stream");
-  return absl::StrCat(WithRenamedLaunch(sample.declaration), "; ", WithRenamedLaunch(sample.source), "\n",
+  return absl::StrCat(WithRenamedLaunch(sample.declaration), ";\n", WithRenamedLaunch(sample.source), "\n",
                       signature.Declaration(), " { recorded_launch(", absl::StrJoin(passed, ", "), "); }\n");
 }
 
