@@ -80,7 +80,7 @@ TEST_CASE("An answer whose arguments are the derived ones stays as it is", "[cli
 
 TEST_CASE("An answer with another order of arguments is called in its own", "[cli]") {
   const std::string adapted = AdaptSource(Saxpy(), SaxpySignature()).value();
-  CHECK(absl::StrContains(adapted, "#line 1\nthe answer\n#undef launch\n"));
+  CHECK(absl::StrContains(adapted, ";\nthe answer\n"));
   CHECK(absl::StrContains(adapted, "recorded_launch(x, y, out, static_cast<float>(a), static_cast<int>(n), stream);"));
 }
 
