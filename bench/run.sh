@@ -7,6 +7,6 @@ build=${1:?the build folder, e.g. build/release}
 "$build/bench/emulator_bench" --record
 "$build/bin/service_bench" all --record bench/results.json
 "$build/bin/lane_bench" --record bench/results.json
-"$build/bin/lab_bench" 1000000 --record bench/results.json .
+"$build/bench/lab_bench" --record
 "$build/bench/quickstart_bench" --runs "$build/bench-runs" --record
 "$build/bench/render_benchmarks"
