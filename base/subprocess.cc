@@ -29,6 +29,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 
 extern char** environ;
 
@@ -242,9 +243,9 @@ UniqueFd OpenPidFd(pid_t pid) {
 }
 
 /// Milliseconds for poll: rounded up, -1 for no deadline.
-int PollTimeout(absl::Time deadline) {
-  if (deadline == absl::InfiniteFuture()) return -1;
-  const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+int PollTimeout(SteadyTime deadline) {
+  if (deadline == SteadyTime::InfiniteFuture()) return -1;
+  const absl::Duration left = std::max(deadline - SteadyTime::Now(), absl::ZeroDuration());
   const int64_t ms = absl::ToInt64Milliseconds(left + absl::Milliseconds(1) - absl::Nanoseconds(1));
   return static_cast<int>(std::min<int64_t>(ms, 1 << 30));
 }
@@ -339,18 +340,18 @@ void Child::Reap() {
   reaped_ = true;
 }
 
-absl::StatusOr<int> Child::Wait(absl::Time deadline) {
+absl::StatusOr<int> Child::Wait(SteadyTime deadline) {
   const UniqueFd pid_fd = Ended() ? UniqueFd() : OpenPidFd(pid_);
   absl::Duration nap = absl::Milliseconds(1);
   while (!Ended()) {
-    if (absl::Now() >= deadline) {
+    if (SteadyTime::Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("process ", pid_, " is still running"));
     }
     if (pid_fd) {
       pollfd item = {pid_fd.get(), POLLIN, 0};
       poll(&item, 1, PollTimeout(deadline));
     } else {  // a kernel before 5.3
-      absl::SleepFor(std::min(nap, deadline - absl::Now()));
+      absl::SleepFor(std::min(nap, deadline - SteadyTime::Now()));
       nap = std::min(2 * nap, absl::Milliseconds(20));
     }
   }
@@ -376,15 +377,15 @@ absl::StatusOr<RunResult> Run(const SpawnOptions& options, absl::Duration timeou
   spawn.pass_fds.emplace_back(writer.get(), 1);
   spawn.pass_fds.emplace_back(writer.get(), 2);
 
-  const absl::Time start = absl::Now();
+  const SteadyTime start = SteadyTime::Now();
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   writer.Reset();
   const UniqueFd pid_fd = OpenPidFd(child.pid());
-  const absl::Time deadline = start + timeout;
+  const SteadyTime deadline = start + timeout;
   RunResult result;
   bool open = true;
   while (!child.Ended()) {
-    if (absl::Now() >= deadline) {
+    if (SteadyTime::Now() >= deadline) {
       result.timed_out = true;
       child.Kill();
       break;
@@ -395,10 +396,10 @@ absl::StatusOr<RunResult> Run(const SpawnOptions& options, absl::Duration timeou
     poll(items.data(), items.size(), pid_fd ? wait_ms : wait_ms < 0 ? 10 : std::min(wait_ms, 10));
     if (open) open = Drain(reader.get(), max_output_bytes, result);
   }
-  HONE_ASSIGN_OR_RETURN(result.exit_code, child.Wait(absl::InfiniteFuture()));
+  HONE_ASSIGN_OR_RETURN(result.exit_code, child.Wait(SteadyTime::InfiniteFuture()));
   // What the group wrote is in the pipe by now; a descendant that left the group may hold it open and is not waited for.
   if (open) Drain(reader.get(), max_output_bytes, result);
-  result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
   return result;
 }
 

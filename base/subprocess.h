@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/file.h"
+#include "base/steady_time.h"
 
 namespace hone {
 
@@ -44,7 +45,7 @@ class Child {
   /// Whether it has ended; reaps without waiting.
   bool Ended();
   /// Waits until it ends or the deadline passes; then kDeadlineExceeded and the child still runs.
-  absl::StatusOr<int> Wait(absl::Time deadline);  // exit code, or 128 + signal
+  absl::StatusOr<int> Wait(SteadyTime deadline);  // exit code, or 128 + signal
   void Kill();                                    // the whole process group
   void Terminate();                               // SIGTERM to the child
 

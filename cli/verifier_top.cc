@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
 #include "verifier/client/client.h"
@@ -181,7 +182,7 @@ int VerifierTop(const std::vector<std::string>& arguments) {
   if (!client.ok()) return Report(client.status());
   const bool live = !once && isatty(STDOUT_FILENO) != 0;
   Samples before;
-  absl::Time looked;
+  SteadyTime looked;
   while (true) {
     const absl::StatusOr<Capabilities> capabilities = (*client)->GetCapabilities();
     absl::StatusOr<Samples> now = metrics.empty() ? absl::StatusOr<Samples>(Samples()) : Scrape(metrics);
@@ -189,14 +190,14 @@ int VerifierTop(const std::vector<std::string>& arguments) {
     if (!live && !now.ok()) return Report(now.status());
     if (live) std::fputs("\x1b[H\x1b[2J", stdout);
     std::fputs(RenderTop(capabilities.value_or(Capabilities()), before, now.value_or(Samples()),
-                         absl::ToDoubleSeconds(absl::Now() - looked)).c_str(), stdout);
+                         absl::ToDoubleSeconds(SteadyTime::Now() - looked)).c_str(), stdout);
     for (const absl::Status& status : {capabilities.status(), now.status()}) {
       if (!status.ok()) std::printf("%s\n", std::string(status.message()).c_str());
     }
     std::fflush(stdout);
     if (!live) return kDone;
     before = now.value_or(Samples());
-    looked = absl::Now();
+    looked = SteadyTime::Now();
     absl::SleepFor(absl::Seconds(every_s));
   }
 }

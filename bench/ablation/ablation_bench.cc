@@ -17,13 +17,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/bootstrap.h"
 #include "base/file.h"
 #include "base/journal.h"
 #include "base/progress.h"
 #include "base/results.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 
 namespace hone {
@@ -72,7 +72,7 @@ absl::Status Hone(std::vector<std::string> arguments) {
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.pass_fds = {{2, 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(options));
-  HONE_ASSIGN_OR_RETURN(const int code, child.Wait(absl::InfiniteFuture()));
+  HONE_ASSIGN_OR_RETURN(const int code, child.Wait(SteadyTime::InfiniteFuture()));
   return code == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("hone ", arguments[0], " ended with ", code));
 }
 
@@ -247,7 +247,7 @@ absl::Status RunAll(const Options& options, const std::vector<Variant>& variants
     }
   }
   std::fprintf(stderr, "%d runs to do, about %s on two idle cores\n", missing, HumanSeconds(estimate).c_str());
-  const absl::Time start = absl::Now();
+  const SteadyTime start = SteadyTime::Now();
   int done = 0;
   // Seed by seed, so that an early end leaves whole seeds.
   for (int seed = 1; seed <= options.seeds; ++seed) {
@@ -255,7 +255,7 @@ absl::Status RunAll(const Options& options, const std::vector<Variant>& variants
     for (const Variant& variant : variants) {
       if (Done(FolderOfRun(options, variant.name, seed))) continue;
       HONE_RETURN_IF_ERROR(RunVariant(options, variant, seed));
-      const double left = absl::ToDoubleSeconds(absl::Now() - start) / ++done * (missing - done);
+      const double left = absl::ToDoubleSeconds(SteadyTime::Now() - start) / ++done * (missing - done);
       std::fprintf(stderr, "%d of %d runs, %s left\n", done, missing, HumanSeconds(left).c_str());
     }
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "bench/farm/measure.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_farm.h"
@@ -89,8 +90,8 @@ class Chaos {
   void Loop() {
     while (!over_ && status_.ok()) {
       const double seconds = std::exponential_distribution<double>(1 / every_s_)(random_);
-      const absl::Time next = absl::Now() + absl::Seconds(std::min(seconds, 4 * every_s_));
-      while (!over_ && absl::Now() < next) absl::SleepFor(absl::Milliseconds(20));
+      const SteadyTime next = SteadyTime::Now() + absl::Seconds(std::min(seconds, 4 * every_s_));
+      while (!over_ && SteadyTime::Now() < next) absl::SleepFor(absl::Milliseconds(20));
       if (over_) return;
       ++kills_;
       const size_t victim = random_() % (farm_.size() + 1);
@@ -148,9 +149,9 @@ absl::StatusOr<double> PerSecond(const FarmPrograms& programs, size_t workers, c
     return wrong;
   };
   HONE_RETURN_IF_ERROR(send(0, 100));  // all have joined
-  const absl::Time begin = absl::Now();
+  const SteadyTime begin = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(send(100, options.jobs));
-  return options.jobs / absl::ToDoubleSeconds(absl::Now() - begin);
+  return options.jobs / absl::ToDoubleSeconds(SteadyTime::Now() - begin);
 }
 
 double Median(std::vector<double> values) {
@@ -207,9 +208,9 @@ absl::StatusOr<FarmFigures> MeasureFrontOverhead(const FarmPrograms& programs, i
   std::vector<double> front_ms, direct_ms;
   for (int i = 0; i < requests + kWarmUp; ++i) {
     for (const bool front : {false, true}) {
-      const absl::Time begin = absl::Now();
+      const SteadyTime begin = SteadyTime::Now();
       HONE_RETURN_IF_ERROR((front ? *through_front : *direct).Verify(Noop(i, 0)).status());
-      if (i >= kWarmUp) (front ? front_ms : direct_ms).push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+      if (i >= kWarmUp) (front ? front_ms : direct_ms).push_back(absl::ToDoubleMilliseconds(SteadyTime::Now() - begin));
     }
   }
   const double front_median = Median(front_ms), direct_median = Median(direct_ms);

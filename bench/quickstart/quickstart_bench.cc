@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 
 namespace hone {
@@ -37,7 +38,7 @@ absl::Status RunSeed(const std::string& runs, int seed) {
   options.argv = {HONE_PROGRAM_DIR "/hone", "quickstart", "--runs", runs, "--name", absl::StrCat("seed-", seed), "--seed",
                   absl::StrCat(seed)};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(options));
-  HONE_ASSIGN_OR_RETURN(const int code, child.Wait(absl::InfiniteFuture()));
+  HONE_ASSIGN_OR_RETURN(const int code, child.Wait(SteadyTime::InfiniteFuture()));
   return code == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("hone quickstart ended with ", code));
 }
 

@@ -26,6 +26,7 @@
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "cli/samples/recorded_samples.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
@@ -177,9 +178,9 @@ class DeviceBench {
     }
     const std::string before = Scrape(arguments_.port);
     std::vector<Verdict> verdicts(requests.size());
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     HONE_RETURN_IF_ERROR(client_->VerifyAll(requests, [&](size_t index, const Verdict& verdict) { verdicts[index] = verdict; }));
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    const double seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
     const std::string after = Scrape(arguments_.port);
 
     const cli::Agreement agreement = cli::Compare(samples_, verdicts);
@@ -252,10 +253,10 @@ class DeviceBench {
     HONE_RETURN_IF_ERROR(client_->Verify(request).status());
     std::vector<double> milliseconds;
     for (int i = 0; i < 500; ++i) {
-      const absl::Time start = absl::Now();
+      const SteadyTime start = SteadyTime::Now();
       HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(request));
       if (!verdict.from_cache) return absl::InternalError("a verdict that should be known is measured");
-      milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+      milliseconds.push_back(absl::ToDoubleMilliseconds(SteadyTime::Now() - start));
     }
     Add("verifier.cached_ms_p50", Quantile(milliseconds, 0.5), "ms");
     return absl::OkStatus();

@@ -16,9 +16,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/results.h"
+#include "base/steady_time.h"
 #include "rollout/sampler/generator.h"
 #include "verifier/build/cpu_builder.h"
 #include "verifier/cache/artefact_store.h"
@@ -98,9 +98,9 @@ class LaneBench {
     std::map<std::string, int> mix;
     const double before_ms = ProcessorMs();
     for (const LaneJob& job : jobs_) {
-      const absl::Time start = absl::Now();
+      const SteadyTime start = SteadyTime::Now();
       const Verdict verdict = lane_->Judge(job).value();
-      const double ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+      const double ms = absl::ToDoubleMilliseconds(SteadyTime::Now() - start);
       ++mix[std::string(Name(verdict.status))];
       (verdict.ok() ? wall : wrong).push_back(ms);
       if (!verdict.ok()) continue;

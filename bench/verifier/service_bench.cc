@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/task_suite.h"
 #include "rollout/sampler/generator.h"
 #include "verifier/client/client.h"
@@ -69,13 +69,13 @@ absl::StatusOr<std::unique_ptr<Client>> ClientOf(const LocalServer& server) {
 /// Sends all; the seconds it took. INFRA is an error.
 absl::StatusOr<double> Send(Client& client, const std::vector<VerifyRequest>& requests, std::map<std::string, int>* mix) {
   absl::Status failed;
-  const absl::Time begin = absl::Now();
+  const SteadyTime begin = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(client.VerifyAll(requests, [&](size_t, const Verdict& verdict) {
     if (mix != nullptr) ++(*mix)[std::string(Name(verdict.status))];
     if (verdict.status == VerdictStatus::kInfra) failed = absl::InternalError(verdict.message);
   }));
   HONE_RETURN_IF_ERROR(failed);
-  return absl::ToDoubleSeconds(absl::Now() - begin);
+  return absl::ToDoubleSeconds(SteadyTime::Now() - begin);
 }
 
 // ---- The service alone. ----
@@ -115,10 +115,10 @@ absl::StatusOr<Figures> Cached(const Arguments&) {
   HONE_RETURN_IF_ERROR(client->Verify(request).status());
   std::vector<double> milliseconds;
   for (int i = 0; i < 2000; ++i) {
-    const absl::Time begin = absl::Now();
+    const SteadyTime begin = SteadyTime::Now();
     HONE_ASSIGN_OR_RETURN(const Verdict verdict, client->Verify(request));
     if (!verdict.from_cache) return absl::InternalError("a verdict that should be known was measured again");
-    milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+    milliseconds.push_back(absl::ToDoubleMilliseconds(SteadyTime::Now() - begin));
   }
   return Figures{{"verifier.cached_ms_p50", Quantile(milliseconds, 0.5), "ms"},
                  {"verifier.cached_ms_p99", Quantile(milliseconds, 0.99), "ms"}};

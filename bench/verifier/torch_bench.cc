@@ -13,10 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
@@ -179,7 +179,7 @@ struct Sent {
 
 absl::StatusOr<Sent> Send(Client& client, const std::vector<VerifyRequest>& requests) {
   Sent sent;
-  const absl::Time begin = absl::Now();
+  const SteadyTime begin = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(client.VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     ++sent.mix[std::string(Name(verdict.status))];
     sent.build_s += verdict.seconds.build;
@@ -189,10 +189,10 @@ absl::StatusOr<Sent> Send(Client& client, const std::vector<VerifyRequest>& requ
                 std::string(Name(verdict.status)).c_str(), verdict.message.c_str(), verdict.seconds.build,
                 verdict.seconds.check, verdict.seconds.time,
                 verdict.speed() != nullptr ? verdict.speed()->speedup.median : 0,
-                absl::ToDoubleSeconds(absl::Now() - begin));
+                absl::ToDoubleSeconds(SteadyTime::Now() - begin));
     std::fflush(stdout);
   }));
-  sent.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  sent.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - begin);
   return sent;
 }
 

@@ -143,6 +143,10 @@ QuickstartRun::~QuickstartRun() = default;
 
 absl::StatusOr<std::unique_ptr<QuickstartRun>> QuickstartRun::Create(const QuickstartConfig& config,
                                                                      const std::string& folder, bool resume) {
+  if (config.model.hidden_size % (2 * config.model.heads) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("model.hidden_size ", config.model.hidden_size,
+                                                   " must be a multiple of twice model.heads (", config.model.heads, ")"));
+  }
   HONE_ASSIGN_OR_RETURN(RunFolder run_folder, RunFolder::Create(folder, ToYaml(config), resume));
   auto state = std::make_unique<State>(config, std::move(run_folder));
   HONE_ASSIGN_OR_RETURN(state->metrics, MetricsWriter::Create(folder, state->clock));

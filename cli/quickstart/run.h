@@ -21,6 +21,7 @@ namespace hone::cli {
 class QuickstartRun {
  public:
   /// `folder` is created. kAlreadyExists: it holds a run and `resume` is false. kNotFound: nothing to resume.
+  /// kInvalidArgument: the sizes of the model do not fit each other.
   static absl::StatusOr<std::unique_ptr<QuickstartRun>> Create(const QuickstartConfig& config, const std::string& folder,
                                                                bool resume);
   ~QuickstartRun();

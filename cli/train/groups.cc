@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 
 namespace hone::cli {
 namespace {
@@ -103,10 +103,10 @@ absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, trainer:
 
   double seconds[2] = {0, 0};  // generating, verifying
   bool verifying = false;
-  absl::Time since = absl::Now();
+  SteadyTime since = SteadyTime::Now();
   const auto charge = [&](bool now_verifying) {
-    seconds[verifying ? 1 : 0] += absl::ToDoubleSeconds(absl::Now() - since);
-    since = absl::Now();
+    seconds[verifying ? 1 : 0] += absl::ToDoubleSeconds(SteadyTime::Now() - since);
+    since = SteadyTime::Now();
     verifying = now_verifying;
   };
   rollout::EpisodeDriver::Parts parts;

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/journal.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "cli/report_error.h"
 #include "rollout/episode/evaluation.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -98,9 +98,9 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::
 
 absl::Status RunFolder::Timed(const std::string& phase, const std::function<absl::Status()>& work) {
   HONE_RETURN_IF_ERROR(Interrupted());
-  const absl::Time start = absl::Now();
+  const SteadyTime start = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(work());
-  seconds_[phase] += absl::ToDoubleSeconds(absl::Now() - start);
+  seconds_[phase] += absl::ToDoubleSeconds(SteadyTime::Now() - start);
   return WriteFileAtomically(Path("phases.json"), nlohmann::json(seconds_).dump(2) + "\n");
 }
 

@@ -140,22 +140,6 @@ TEST_CASE("Live progress rewrites one line within the terminal's width", "[base]
   CHECK(stream.Take() == "\n");
 }
 
-TEST_CASE("A fake clock wakes a waiter exactly when its deadline is reached", "[base][clock]") {
-  FakeClock clock;
-  const absl::Time deadline = clock.Now() + absl::Hours(1);
-  absl::Mutex mutex;
-  bool never = false;
-  bool result = true;
-  std::thread waiter([&] {
-    absl::MutexLock lock(&mutex);
-    result = clock.Await(mutex, absl::Condition(&never), deadline);
-  });
-  clock.Advance(absl::Minutes(59));
-  clock.Advance(absl::Minutes(1));
-  waiter.join();
-  CHECK_FALSE(result);
-}
-
 // ---- Metrics: the event file is read back with a reader written from the format's description. ----
 
 uint64_t LittleEndian(const std::string& bytes, size_t at, size_t size) {

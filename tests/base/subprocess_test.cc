@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "base/steady_time.h"
 
 namespace hone {
 namespace {
@@ -219,12 +220,12 @@ TEST_CASE("Waiting ends at the deadline with the child alive, and again with its
   SpawnOptions options = Shell("read line; exit 5");
   options.pass_fds = {{go.reader.get(), 0}};
   Child child = Child::Spawn(options).value();
-  CHECK(child.Wait(absl::Now() + absl::Milliseconds(20)).status().code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(child.Wait(SteadyTime::Now() + absl::Milliseconds(20)).status().code() == absl::StatusCode::kDeadlineExceeded);
   CHECK_FALSE(child.Ended());
   REQUIRE(write(go.writer.get(), "x\n", 2) == 2);
-  CHECK(child.Wait(absl::InfiniteFuture()).value() == 5);
+  CHECK(child.Wait(SteadyTime::InfiniteFuture()).value() == 5);
   CHECK(child.Ended());
-  CHECK(child.Wait(absl::InfinitePast()).value() == 5);
+  CHECK(child.Wait(SteadyTime::InfinitePast()).value() == 5);
 }
 
 TEST_CASE("A dropped child is killed with its group", "[base][subprocess]") {
@@ -252,11 +253,11 @@ TEST_CASE("Terminate asks, Kill does not", "[base][subprocess]") {
   REQUIRE(output.Line() == "ready");
   polite.Terminate();
   CHECK(output.Line() == "asked");
-  CHECK(polite.Wait(absl::InfiniteFuture()).value() == 7);
+  CHECK(polite.Wait(SteadyTime::InfiniteFuture()).value() == 7);
   Child killed = Child::Spawn(options).value();
   REQUIRE(output.Line() == "ready");
   killed.Kill();
-  CHECK(killed.Wait(absl::InfiniteFuture()).value() == 137);
+  CHECK(killed.Wait(SteadyTime::InfiniteFuture()).value() == 137);
 }
 
 TEST_CASE("A child outlives the thread that started it", "[base][subprocess]") {
@@ -266,9 +267,9 @@ TEST_CASE("A child outlives the thread that started it", "[base][subprocess]") {
   std::optional<Child> child;
   std::thread([&] { child = Child::Spawn(options).value(); }).join();
   // Had the end of the thread been taken for the end of the parent, the child would be dead by now or soon.
-  CHECK(child->Wait(absl::Now() + absl::Milliseconds(50)).status().code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(child->Wait(SteadyTime::Now() + absl::Milliseconds(50)).status().code() == absl::StatusCode::kDeadlineExceeded);
   REQUIRE(write(go.writer.get(), "x\n", 2) == 2);
-  CHECK(child->Wait(absl::InfiniteFuture()).value() == 6);
+  CHECK(child->Wait(SteadyTime::InfiniteFuture()).value() == 6);
 }
 
 TEST_CASE("A child dies with a parent that was killed", "[base][subprocess]") {
@@ -300,7 +301,7 @@ TEST_CASE("A child dies with a parent that was killed", "[base][subprocess]") {
 TEST_CASE("Spawns a child and waits to be killed", "[.spawn_and_wait]") {
   SpawnOptions options = Shell(absl::StrCat("echo $$ > /tmp/hone_subprocess_test.", getpid(), "; sleep 1000"));
   Child child = Child::Spawn(options).value();
-  (void)child.Wait(absl::Now() + kAmple);
+  (void)child.Wait(SteadyTime::Now() + kAmple);
 }
 
 TEST_CASE("Many threads may spawn at once", "[base][subprocess]") {

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "rollout/engine/openai_http.h"
 #include "tests/support/test_programs.h"
@@ -130,7 +131,7 @@ TEST_CASE("hone serve answers the HTTP engine with exact ids and log-probs, and 
   requests[0].prompt_ids.assign(600, 1);
   CHECK(absl::StrContains(engine->Generate(requests, {}).status().message(), "the prompt has 600 tokens, the context is 512"));
   server.child.Terminate();
-  CHECK(server.child.Wait(absl::Now() + absl::Seconds(30)).value() == 0);
+  CHECK(server.child.Wait(SteadyTime::Now() + absl::Seconds(30)).value() == 0);
 }
 
 }  // namespace

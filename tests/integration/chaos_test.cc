@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/process_tree.h"
@@ -123,7 +124,7 @@ class Service {
       pid_ = -1;
       if (stopping_) {
         child->Terminate();
-        exit_code_ = child->Wait(absl::Now() + absl::Seconds(60)).value_or(-1);
+        exit_code_ = child->Wait(SteadyTime::Now() + absl::Seconds(60)).value_or(-1);
         return;
       }
     }

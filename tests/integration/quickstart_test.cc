@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/journal.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "tests/support/test_programs.h"
 
@@ -91,8 +92,8 @@ TEST_CASE("a quickstart leaves all its files, is not overwritten, and killed goe
   auto child = Child::Spawn(Quickstart(folder, "killed"));
   REQUIRE(child.ok());
   const std::string killed = folder.path() + "/killed";
-  const absl::Time deadline = absl::Now() + absl::Minutes(2);
-  while (!FileExists(killed + "/checkpoint/rl/step_00000002/COMMIT") && absl::Now() < deadline && !child->Ended()) {
+  const SteadyTime deadline = SteadyTime::Now() + absl::Minutes(2);
+  while (!FileExists(killed + "/checkpoint/rl/step_00000002/COMMIT") && SteadyTime::Now() < deadline && !child->Ended()) {
     absl::SleepFor(absl::Milliseconds(2));
   }
   child->Kill();

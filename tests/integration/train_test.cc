@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/journal.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "tests/support/test_programs.h"
 
@@ -155,8 +156,8 @@ TEST_CASE("hone train goes on from a quickstart's checkpoint and, killed, to the
 
   absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
   REQUIRE(child.ok());
-  const absl::Time deadline = absl::Now() + absl::Minutes(2);
-  while (!FileExists(bench.Checkpoint("killed", 2) + "/COMMIT") && absl::Now() < deadline && !child->Ended()) {
+  const SteadyTime deadline = SteadyTime::Now() + absl::Minutes(2);
+  while (!FileExists(bench.Checkpoint("killed", 2) + "/COMMIT") && SteadyTime::Now() < deadline && !child->Ended()) {
     absl::SleepFor(absl::Milliseconds(2));
   }
   child->Kill();

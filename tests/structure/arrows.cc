@@ -71,6 +71,24 @@ bool MayStartProcesses(const std::string& path) {
   return IsTest(path) || path == "base/subprocess.cc" || path == "verifier/build/compile_server_main.cc" ||
          absl::StartsWith(path, "verifier/runner/");
 }
+/// Who tells the time of day; nobody waits by it. Everything else is measured on the steady clock.
+bool MayTellTheTime(const std::string& path) {
+  static const std::set<std::string> kTellers = {
+      "base/clock.cc",                     // the time of day as a dependency
+      "base/results.cc",                   // the date of a figure
+      "bench/verifier/device_bench.cc",    // a source that no cache holds
+      "cli/train/run_options.cc",          // the name of a run
+      "policy/chat/chat_template.cc",      // templates may ask for the date
+      "rollout/serve/openai_server.cc",    // "created" of an answer
+      "verifier/cache/artefact_store.cc",  // ages of files
+      "verifier/client/client.cc",         // gRPC's deadlines
+      "verifier/queue/sqlite_queue.h",     // what the file records
+      "verifier/service/access.h",         // the end of a token
+      "verifier/service/http_gateway.cc",  // stamps of a log and of answers
+      "verifier/service/server.cc",        // the name of a node; gRPC's deadline of a shutdown
+  };
+  return IsTest(path) || kTellers.count(path) > 0;
+}
 /// Whether the path begins with a folder of ours, where the file may also be generated, or of a library or the
 /// messages.
 bool StartsAtRoot(const std::string& include) {
@@ -260,6 +278,8 @@ class Judge {
   void JudgeCode(const std::string& path, const std::string& code) {
     static const std::regex kMacro("\\b(D?CHECK(_[A-Z]+)?|D?LOG|VLOG)\\s*\\(");
     static const std::regex kProcess("(^|[^\\w.>:]|[^:]:|\\bstd::|[^\\w]::)(v?fork|popen|system|posix_spawnp?)\\s*\\(");
+    static const std::regex kTimeOfDay("\\babsl::Now\\b|\\bsystem_clock\\b|\\bstd::time\\(|\\bCLOCK_REALTIME\\b|\\bgettimeofday\\(");
+    static const std::regex kTimedWait("(Await|Wait|WaitForNotification|LockWhen)With(Timeout|Deadline)\\b");
     int line = 1;
     size_t begin = 0;
     for (size_t end; begin < code.size(); begin = end + 1, ++line) {
@@ -271,6 +291,12 @@ class Judge {
       }
       if (!MayStartProcesses(path) && std::regex_search(text, match, kProcess)) {
         Say(path, line, absl::StrCat(match[2].str(), ": processes are started by base/subprocess.h"));
+      }
+      if (!MayTellTheTime(path) && std::regex_search(text, match, kTimeOfDay)) {
+        Say(path, line, absl::StrCat(match[0].str(), ": the machine's clock may be set; take SteadyTime of base/steady_time.h"));
+      }
+      if (!IsTest(path) && std::regex_search(text, match, kTimedWait)) {
+        Say(path, line, absl::StrCat(match[0].str(), " goes by the time of day; take AwaitUntil of base/steady_time.h"));
       }
     }
   }

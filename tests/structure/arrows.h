@@ -9,6 +9,7 @@
 //   NCCL       only in trainer/comm/;  yaml-cpp only behind base/config.h;  Python.h nowhere
 //   processes  fork, popen, system only in base/subprocess.cc and in the programs that are made of forks, verifier/runner/
 //              and verifier/build/compile_server_main.cc (gRPC must not be forked)
+//   clock      the time of day only where it is told or recorded, and nobody waits by it: deadlines are SteadyTime's
 //   macros     no bare CHECK or LOG outside of tests: they are torch's and Catch2's
 //
 // Headers for candidates (verifier/device/*/include/) are no part of our programs and are not read.

@@ -189,6 +189,25 @@ TEST_CASE("Starting processes past base/subprocess.h is found", "[structure]") {
   }
 }
 
+TEST_CASE("Waiting by the time of day, which may be set, is found", "[structure]") {
+  for (const char* bad : {"const auto end = absl::Now() + wait;", "std::function<absl::Time()> now = absl::Now;",
+                          "std::chrono::system_clock::now()", "std::time(nullptr)", "clock_gettime(CLOCK_REALTIME, &t);"}) {
+    INFO(bad);
+    CHECK(ForbiddenArrows({{"verifier/lane/a.cc", bad}}).size() == 1);
+    CHECK(ForbiddenArrows({{"base/subprocess.cc", bad}}).size() == 1);
+    CHECK(ForbiddenArrows({{"base/clock.cc", bad}}).empty());
+  }
+  for (const char* bad : {"mutex.AwaitWithTimeout(c, d);", "wake.WaitWithDeadline(&mutex, t);",
+                          "done.WaitForNotificationWithTimeout(d);"}) {
+    INFO(bad);
+    CHECK(ForbiddenArrows({{"base/clock.cc", bad}}).size() == 1);
+  }
+  for (const char* good : {"SteadyTime::Now() + wait", "absl::Time told;", "// as absl::Now()", "runtime(0);"}) {
+    INFO(good);
+    CHECK(ForbiddenArrows({{"verifier/lane/a.cc", good}}).empty());
+  }
+}
+
 TEST_CASE("Quoted includes that start elsewhere than at the root are found", "[structure]") {
   CHECK(ForbiddenArrows({{"base/a.cc", "#include \"b.h\"\n"}, {"base/b.h", ""}}).size() == 1);
   CHECK(ForbiddenArrows({{"base/a.cc", "#include \"../base/b.h\"\n"}, {"base/b.h", ""}}).size() == 1);

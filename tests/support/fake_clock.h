@@ -8,7 +8,7 @@
 
 namespace hone::testing {
 
-/// Thread-safe. Waiters notice a move within a millisecond of real time.
+/// Thread-safe.
 class FakeClock final : public Clock {
  public:
   explicit FakeClock(absl::Time now = absl::FromUnixSeconds(1'700'000'000)) : now_(now) {}
@@ -20,18 +20,6 @@ class FakeClock final : public Clock {
   absl::Time Now() const override {
     absl::MutexLock lock(&mutex_);
     return now_;
-  }
-  /// Sleeps until some other thread has advanced the clock that far.
-  void SleepUntil(absl::Time time) override {
-    absl::MutexLock lock(&mutex_);
-    const auto reached = [&] { return now_ >= time; };
-    mutex_.Await(absl::Condition(&reached));
-  }
-  bool Await(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline) override {
-    while (true) {
-      if (mutex.AwaitWithTimeout(condition, absl::Milliseconds(1))) return true;
-      if (Now() >= deadline) return false;
-    }
   }
 
  private:

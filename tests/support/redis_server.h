@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "tests/support/memory_folder.h"
 
@@ -54,7 +55,7 @@ class RedisServer {
   /// As kill -9 does.
   void Kill() {
     if (child_) kill(child_->pid(), SIGKILL);
-    if (child_) child_->Wait(absl::InfiniteFuture()).IgnoreError();
+    if (child_) child_->Wait(SteadyTime::InfiniteFuture()).IgnoreError();
     child_.reset();
   }
   /// Loses all that it knew.

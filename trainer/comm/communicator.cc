@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "policy/model/torch_status.h"
 #include "trainer/comm/nccl_group.h"
 #include "trainer/comm/rank_monitor.h"
@@ -82,8 +83,8 @@ class Ranks : public Communicator {
     }
     try {
       store_->add("hone/left", 1);
-      const absl::Time deadline = absl::Now() + absl::Seconds(20);
-      while (rank() == 0 && store_->add("hone/left", 0) < size() && absl::Now() < deadline)
+      const SteadyTime deadline = SteadyTime::Now() + absl::Seconds(20);
+      while (rank() == 0 && store_->add("hone/left", 0) < size() && SteadyTime::Now() < deadline)
         absl::SleepFor(absl::Milliseconds(5));
     } catch (const std::exception&) {  // the store is gone: nobody is left to wait for
     }
@@ -171,7 +172,7 @@ class StoreRanks : public Ranks {
           value.push_back(0);  // a store's value is never empty
           store_->set(key(number, rank()), value);
           std::vector<at::Tensor> all;
-          const absl::Time deadline = absl::Now() + options_.timeout;
+          const SteadyTime deadline = SteadyTime::Now() + options_.timeout;
           for (int r = 0; r < size(); ++r) {
             HONE_RETURN_IF_ERROR(Await(what, key(number, r), r, deadline));
             const std::vector<uint8_t> given = store_->get(key(number, r));
@@ -193,11 +194,11 @@ class StoreRanks : public Ranks {
     return **result;
   }
 
-  absl::Status Await(const char* what, const std::string& key, int of, absl::Time deadline) {
+  absl::Status Await(const char* what, const std::string& key, int of, SteadyTime deadline) {
     for (absl::Duration pause = absl::Microseconds(50); !store_->check({key});
          pause = std::min(pause * 2, absl::Milliseconds(10))) {
       HONE_RETURN_IF_ERROR(Health());
-      if (absl::Now() > deadline) {
+      if (SteadyTime::Now() > deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat(what, ": rank ", of, " did not come within ", absl::FormatDuration(options_.timeout)));
       }
@@ -308,7 +309,7 @@ std::string Missing(c10d::Store& store, int size) {
 }
 
 absl::StatusOr<StorePtr> Meet(const RankEnvironment& environment, absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
+  const SteadyTime deadline = SteadyTime::Now() + patience;
   const absl::StatusOr<absl::StatusOr<StorePtr>> met =
       policy::CatchTorch("rendezvous", [&]() -> absl::StatusOr<StorePtr> {
         c10d::TCPStoreOptions options;
@@ -320,7 +321,7 @@ absl::StatusOr<StorePtr> Meet(const RankEnvironment& environment, absl::Duration
         store->add(absl::StrCat("hone/here/", environment.rank), 1);
         for (std::string missing; !(missing = Missing(*store, environment.world_size)).empty();
              absl::SleepFor(absl::Milliseconds(20))) {
-          if (absl::Now() > deadline) {
+          if (SteadyTime::Now() > deadline) {
             return absl::DeadlineExceededError(absl::StrCat(
                 "rendezvous at ", environment.master_addr, ":", environment.master_port, ": after ",
                 absl::FormatDuration(patience), " ranks ", missing, " of ", environment.world_size, " are missing"));

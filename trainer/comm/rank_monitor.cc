@@ -1,7 +1,7 @@
 #include "trainer/comm/rank_monitor.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "cmake/torch_pch.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -23,7 +23,7 @@ RankMonitor::RankMonitor(std::shared_ptr<c10d::Store> store, int rank, int size,
       heartbeat_(heartbeat),
       dead_after_(dead_after),
       on_dead_(std::move(on_dead)),
-      seen_(size, Seen{-1, absl::Now()}),
+      seen_(size, Seen{-1, SteadyTime::Now()}),
       thread_([this] { Run(); }) {}
 
 RankMonitor::~RankMonitor() {
@@ -36,7 +36,7 @@ RankMonitor::~RankMonitor() {
 }
 
 std::string RankMonitor::DeadRank() {
-  const absl::Time now = absl::Now();
+  const SteadyTime now = SteadyTime::Now();
   for (int other = 0; other < size_; ++other) {
     Seen& seen = seen_[other];
     const int64_t beats = store_->add(Alive(other), 0);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 
 namespace c10d {
 class Store;
@@ -44,7 +45,7 @@ class RankMonitor {
   bool stop_ = false;
   struct Seen {
     int64_t beats = -1;
-    absl::Time since;
+    SteadyTime since;
   };
   std::vector<Seen> seen_;
   std::thread thread_;

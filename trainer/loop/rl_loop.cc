@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/strings.h"
 #include "trainer/loop/learner_state.h"
 
@@ -144,22 +144,22 @@ absl::Status RlLoop::Learn(const std::vector<Group>& groups, StepMetrics& metric
 }
 
 absl::StatusOr<StepMetrics> RlLoop::Step() {
-  const absl::Time start = absl::Now();
+  const SteadyTime start = SteadyTime::Now();
   StepMetrics metrics;
   HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, parts_.source.Collect(step_, metrics));
   for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));
   HONE_RETURN_IF_ERROR(parts_.journal.Sync());
   metrics.merge(BatchMetrics(groups, parts_.rewards.Score(groups)));
 
-  const absl::Time learn_start = absl::Now();
+  const SteadyTime learn_start = SteadyTime::Now();
   waiting_.push_back(std::move(groups));
   if (static_cast<int64_t>(waiting_.size()) > options_.lag) {
     const std::vector<Group> oldest = std::move(waiting_.front());
     waiting_.pop_front();
     HONE_RETURN_IF_ERROR(Learn(oldest, metrics));
   }
-  metrics["seconds/learn"] = absl::ToDoubleSeconds(absl::Now() - learn_start);
-  metrics["seconds/step"] = absl::ToDoubleSeconds(absl::Now() - start);
+  metrics["seconds/learn"] = absl::ToDoubleSeconds(SteadyTime::Now() - learn_start);
+  metrics["seconds/step"] = absl::ToDoubleSeconds(SteadyTime::Now() - start);
   HONE_RETURN_IF_ERROR(parts_.metrics.Write(step_, metrics));
   ++step_;
   return metrics;

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/strings.h"
 #include "base/subprocess.h"
 #include "base/task_file.h"
@@ -133,15 +134,15 @@ class Session {
                                                                path("tasks.jsonl"), path("results.jsonl"),
                                                                path("limits.json")}}));
     size_t settled = 0;
-    absl::Time deadline = absl::Now() + kTorchImport + options_.per_task;
+    SteadyTime deadline = SteadyTime::Now() + kTorchImport + options_.per_task;
     while (settled < tasks.size()) {
       const bool ended = worker.Ended();  // before reading, so that its last line is seen
       HONE_ASSIGN_OR_RETURN(const std::vector<TaskAudit> results, tail.Next());
       for (const TaskAudit& result : results) settle_(result);
       settled += results.size();
-      if (!results.empty()) deadline = absl::Now() + options_.per_task;
+      if (!results.empty()) deadline = SteadyTime::Now() + options_.per_task;
       if (settled >= tasks.size()) break;
-      if (ended || absl::Now() > deadline) {
+      if (ended || SteadyTime::Now() > deadline) {
         settle_(Skipped(tasks[settled].id,
                         ended ? "its worker died, most likely out of memory"
                               : absl::StrCat("took longer than ", absl::FormatDuration(options_.per_task))));

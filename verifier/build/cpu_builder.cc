@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/build/compiler_output.h"
 #include "verifier/build/cpu_compiler.h"
 #include "verifier/build/cuda_source.h"
@@ -39,12 +39,12 @@ class CpuBuilder final : public Builder {
 
  private:
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     BuildResult result;
     result.toolchain = compiler_->toolchain().version;
     ArtefactContents contents;
     HONE_RETURN_IF_ERROR(Compile(request, &result, &contents));
-    result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
     contents.record = RecordOf(result);
     contents.keep = result.status != VerdictStatus::kCompileTimeout;
     return contents;

@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "verifier/build/cuda_source.h"
 #include "verifier/build/elf_symbols.h"
@@ -84,12 +84,12 @@ class CudaBuilder final : public Builder {
   CudaBuilder(const CudaBuilderOptions& options, ArtefactStore* store) : options_(options), store_(store) {}
 
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     BuildResult result;
     result.toolchain = version_;
     ArtefactContents contents;
     HONE_RETURN_IF_ERROR(Compile(request, &result, &contents));
-    result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
     contents.record = RecordOf(result);
     contents.keep = result.status != VerdictStatus::kCompileTimeout;
     return contents;
@@ -117,7 +117,7 @@ class CudaBuilder final : public Builder {
     HONE_RETURN_IF_ERROR(WriteFileAtomically(
         folder.path() + "/unit.cu", absl::StrCat("#include <cstdint>\n#line 1 \"launch\"\n", glue.before, "#line 1 \"candidate.cu\"\n", source,
                                                  "\n#line 1 \"glue\"", glue.after)));
-    const absl::Time deadline = absl::Now() + request.timeout;
+    const SteadyTime deadline = SteadyTime::Now() + request.timeout;
     HONE_RETURN_IF_ERROR(RunTool(CompileCommand(), folder.path(), request, deadline, result));
     if (result->status != VerdictStatus::kOk) return absl::OkStatus();
     HONE_ASSIGN_OR_RETURN(const std::string object, ReadFile(folder.path() + "/unit.o", kArtefactBytes));
@@ -159,7 +159,7 @@ class CudaBuilder final : public Builder {
 
   /// A step of the compilation in the job's folder. What it says against the candidate becomes the result's verdict.
   absl::Status RunTool(const std::vector<std::string>& command, const std::string& folder, const BuildRequest& request,
-                       absl::Time deadline, BuildResult* result) const {
+                       SteadyTime deadline, BuildResult* result) const {
     SpawnOptions spawn;
     const std::vector<std::string> environment = {absl::StrCat("PATH=", toolkit_, "/bin:/usr/bin:/bin"), "LC_ALL=C",
                                                   "HOME=/nonexistent", absl::StrCat("TMPDIR=", sandboxed_ ? kInside : folder)};
@@ -183,7 +183,8 @@ class CudaBuilder final : public Builder {
     spawn.address_space_bytes = kMemoryBytes;
     spawn.file_bytes = kFileBytes;
     spawn.cpu_seconds = absl::ToInt64Seconds(request.timeout) + 1;
-    HONE_ASSIGN_OR_RETURN(const RunResult run, Run(spawn, std::max(deadline - absl::Now(), absl::ZeroDuration()), kMessageBytes));
+    HONE_ASSIGN_OR_RETURN(const RunResult run,
+                          Run(spawn, std::max(deadline - SteadyTime::Now(), absl::ZeroDuration()), kMessageBytes));
     if (run.timed_out || run.exit_code == 128 + SIGXCPU) {
       Reject(VerdictStatus::kCompileTimeout,
              absl::StrCat("the compiler did not end within ", absl::FormatDuration(request.timeout)), result);

@@ -18,10 +18,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "verifier/build/compiler_output.h"
 #include "verifier/build/elf_symbols.h"
@@ -319,12 +319,12 @@ class TorchBuilder final : public Builder {
   /// What `build` makes, with its record.
   template <class BuildFunction>
   absl::StatusOr<ArtefactContents> Record(const BuildRequest& request, BuildFunction build) const {
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     BuildResult result;
     result.toolchain = Toolchain(request.candidate.backend);
     ArtefactContents contents;
     HONE_RETURN_IF_ERROR(build(&result, &contents));
-    result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
     contents.record = RecordOf(result);
     contents.keep = result.status != VerdictStatus::kCompileTimeout;
     return contents;
@@ -338,7 +338,7 @@ class TorchBuilder final : public Builder {
     }
     HONE_ASSIGN_OR_RETURN(const Scan scan, Read(source));
     if (!IsWorthBuilding(scan, request, result)) return absl::OkStatus();
-    const absl::Time deadline = absl::Now() + request.timeout;
+    const SteadyTime deadline = SteadyTime::Now() + request.timeout;
     Json index = {{"source", source}, {"triton", scan.triton}, {"extensions", Json::array()}};
     std::string blobs;
     for (const Extension& extension : scan.extensions) {
@@ -415,7 +415,7 @@ class TorchBuilder final : public Builder {
 
   /// Its bytes, or the verdict in `result`. Candidates that ask for the same extension share it.
   absl::StatusOr<std::string> BuildExtension(const Extension& extension, const BuildRequest& request,
-                                             absl::Time deadline, BuildResult* result) const {
+                                             SteadyTime deadline, BuildResult* result) const {
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(KeyOf("extension", extension.key, request), [&] {
       return Record(request, [&](BuildResult* part, ArtefactContents* contents) {
         return MakeExtension(extension, request, deadline, part, contents);
@@ -430,7 +430,7 @@ class TorchBuilder final : public Builder {
     return std::string();
   }
 
-  absl::Status MakeExtension(const Extension& extension, const BuildRequest& request, absl::Time deadline,
+  absl::Status MakeExtension(const Extension& extension, const BuildRequest& request, SteadyTime deadline,
                              BuildResult* result, ArtefactContents* contents) const {
     const bool cuda = !extension.request.at("cuda").empty();
     if (includes_.empty()) {
@@ -473,7 +473,7 @@ class TorchBuilder final : public Builder {
   struct Job {
     std::string folder;
     const BuildRequest& request;
-    absl::Time deadline;
+    SteadyTime deadline;
     std::string main;
     std::string cuda;  // empty: none
     std::vector<std::string> cpp_flags;
@@ -635,7 +635,7 @@ class TorchBuilder final : public Builder {
     spawn.cpu_seconds = absl::ToInt64Seconds(job.request.timeout) + 1;
     Step step;
     const absl::StatusOr<RunResult> run =
-        Run(spawn, std::max(job.deadline - absl::Now(), absl::ZeroDuration()), kMessageBytes);
+        Run(spawn, std::max(job.deadline - SteadyTime::Now(), absl::ZeroDuration()), kMessageBytes);
     if (!run.ok()) {
       step.status = run.status();
       return step;

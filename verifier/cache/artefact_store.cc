@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 
 namespace hone::verifier {
 namespace {
@@ -28,7 +29,7 @@ constexpr absl::Duration kStaleAfter = absl::Hours(1);  // an unfinished entry o
 
 struct Entry {
   int64_t bytes = 0;
-  absl::Time used;
+  SteadyTime used;
 };
 
 std::vector<std::string> Names(const std::string& folder) {
@@ -124,6 +125,7 @@ struct ArtefactStore::State {
 // Reads sizes and times of use of what an earlier process left, and removes what it left unfinished.
 void ArtefactStore::State::Scan() {
   const absl::Time now = absl::Now();
+  const SteadyTime steady_now = SteadyTime::Now();
   absl::MutexLock lock(&mutex);
   for (const std::string& prefix : Names(root)) {
     for (const std::string& name : Names(absl::StrCat(root, "/", prefix))) {
@@ -139,7 +141,7 @@ void ArtefactStore::State::Scan() {
       for (const std::string& file : Names(folder)) {
         if (stat(absl::StrCat(folder, "/", file).c_str(), &info) != 0) continue;
         entry.bytes += info.st_size;
-        if (file == kRecord) entry.used = absl::TimeFromTimespec(info.st_mtim);
+        if (file == kRecord) entry.used = steady_now - (now - absl::TimeFromTimespec(info.st_mtim));
       }
       bytes += entry.bytes;
       entries[name] = entry;
@@ -211,7 +213,7 @@ void ArtefactStore::State::Touch(const std::string& key, int64_t bytes_if_new) {
     entry->second.bytes = bytes_if_new;
     bytes += bytes_if_new;
   }
-  entry->second.used = absl::Now();
+  entry->second.used = SteadyTime::Now();
 }
 
 void ArtefactStore::State::Forget(const std::string& key) {
@@ -227,10 +229,10 @@ void ArtefactStore::State::Evict(int64_t limit_bytes) {
   {
     absl::MutexLock lock(&mutex);
     if (bytes <= limit_bytes) return;
-    std::vector<std::pair<absl::Time, std::string>> by_age;
+    std::vector<std::pair<SteadyTime, std::string>> by_age;
     for (const auto& [key, entry] : entries) by_age.emplace_back(entry.used, key);
     std::sort(by_age.begin(), by_age.end());
-    const absl::Time newest = absl::Now() - options.grace;
+    const SteadyTime newest = SteadyTime::Now() - options.grace;
     const int64_t goal = limit_bytes - limit_bytes / 10;  // some room, so that this is rare
     for (const auto& [used, key] : by_age) {
       if (bytes <= goal || used > newest) break;

@@ -3,8 +3,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/cache/shared_bytes.h"
 
 namespace hone::verifier {
@@ -63,7 +63,7 @@ class RedisBytes final : public SharedBytes {
 
   absl::StatusOr<RedisReply> Run(const std::vector<absl::string_view>& arguments) const {
     absl::MutexLock lock(&mutex_);
-    if (absl::Now() < retry_at_) return absl::UnavailableError(trouble_);
+    if (SteadyTime::Now() < retry_at_) return absl::UnavailableError(trouble_);
     std::vector<absl::string_view> command = {"EVAL", kScript, "1", prefix_};
     command.insert(command.end(), arguments.begin(), arguments.end());
     for (int attempt = 1;; ++attempt) {
@@ -71,7 +71,7 @@ class RedisBytes final : public SharedBytes {
       if (fresh) {
         absl::StatusOr<std::unique_ptr<RedisConnection>> opened = RedisConnection::Open(address_, absl::Seconds(2));
         if (!opened.ok()) {
-          retry_at_ = absl::Now() + absl::Seconds(1);  // nobody waits long for a cache
+          retry_at_ = SteadyTime::Now() + absl::Seconds(1);  // nobody waits long for a cache
           trouble_ = std::string(opened.status().message());
           return opened.status();
         }
@@ -89,7 +89,7 @@ class RedisBytes final : public SharedBytes {
   const std::string limit_;
   mutable absl::Mutex mutex_;
   mutable std::unique_ptr<RedisConnection> connection_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::Time retry_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  mutable SteadyTime retry_at_ ABSL_GUARDED_BY(mutex_) = SteadyTime::InfinitePast();
   mutable std::string trouble_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "hone/v1/verifier.grpc.pb.h"
 #include "proto/convert.h"
 
@@ -75,9 +76,14 @@ v1::VerifyRequest ToMessage(const VerifyRequest& request) {
   return message;
 }
 
+/// gRPC takes a time of day and turns it into its own steady one at once.
+std::chrono::system_clock::time_point FromNow(absl::Duration duration) {
+  return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(duration);
+}
+
 /// Whether the channel is connected, or becomes so at the first attempt.
 bool Connects(grpc::Channel& channel) {
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(5);
+  const auto deadline = FromNow(absl::Seconds(5));
   while (true) {
     const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return true;
@@ -89,10 +95,10 @@ bool Connects(grpc::Channel& channel) {
 /// A synchronous channel makes progress only while somebody waits on it: a connection that takes several messages (TLS, a
 /// distant host) would never come about in a plain sleep. Returns early once it has.
 void PauseWhileConnecting(grpc::Channel& channel, absl::Duration duration) {
-  const absl::Time end = absl::Now() + duration;
+  const SteadyTime end = SteadyTime::Now() + duration;
   const bool ready = channel.GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
-  if (!ready && channel.WaitForConnected(absl::ToChronoTime(end))) return;
-  absl::SleepFor(end - absl::Now());
+  if (!ready && channel.WaitForConnected(FromNow(duration))) return;
+  absl::SleepFor(end - SteadyTime::Now());
 }
 
 struct Endpoint {
@@ -140,10 +146,10 @@ class Batch {
       {
         absl::MutexLock lock(&mutex_);
         const auto some = [](Batch* batch) { return !batch->ready_.empty() || batch->left_ == 0; };
-        const absl::Time next_retry = delayed_.empty() ? absl::InfiniteFuture() : delayed_.begin()->first;
-        mutex_.AwaitWithDeadline(absl::Condition(+some, this), std::min(absl::Now() + absl::Seconds(1), next_retry));
+        const SteadyTime next_retry = delayed_.empty() ? SteadyTime::InfiniteFuture() : delayed_.begin()->first;
+        AwaitUntil(mutex_, absl::Condition(+some, this), std::min(SteadyTime::Now() + absl::Seconds(1), next_retry));
         FailOverdue();
-        for (; !delayed_.empty() && delayed_.begin()->first <= absl::Now(); delayed_.erase(delayed_.begin())) {
+        for (; !delayed_.empty() && delayed_.begin()->first <= SteadyTime::Now(); delayed_.erase(delayed_.begin())) {
           pending_.push_back(delayed_.begin()->second);
         }
         ready.swap(ready_);
@@ -155,7 +161,7 @@ class Batch {
 
  private:
   struct Stream {
-    std::unordered_map<size_t, absl::Time> open;  // index and when it must be answered
+    std::unordered_map<size_t, SteadyTime> open;  // index and when it must be answered
     bool broken = false;
     grpc::ClientContext* context = nullptr;       // while the stream lives
   };
@@ -168,7 +174,7 @@ class Batch {
   void Sleep(absl::Duration duration) {
     absl::MutexLock lock(&mutex_);
     const auto over = [](Batch* batch) { return batch->left_ == 0; };
-    mutex_.AwaitWithTimeout(absl::Condition(+over, this), duration);
+    AwaitFor(mutex_, absl::Condition(+over, this), duration);
   }
 
   /// One stream from its opening to its end.
@@ -215,7 +221,7 @@ class Batch {
     const size_t index = pending_.front();
     pending_.pop_front();
     ++attempts_[index];
-    stream.open.emplace(index, absl::Now() + options_.deadline);
+    stream.open.emplace(index, SteadyTime::Now() + options_.deadline);
     v1::VerifyStreamRequest message;
     message.set_tag(index);
     *message.mutable_request() = messages_[index];
@@ -249,7 +255,7 @@ class Batch {
 
   void TryAgain(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (attempts_[index] >= options_.max_attempts) return EndInfra(index, reason);
-    delayed_.emplace(absl::Now() + BackoffBefore(attempts_[index] + 1), index);
+    delayed_.emplace(SteadyTime::Now() + BackoffBefore(attempts_[index] + 1), index);
   }
 
   void EndInfra(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -267,7 +273,7 @@ class Batch {
   }
 
   void FailOverdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const absl::Time now = absl::Now();
+    const SteadyTime now = SteadyTime::Now();
     for (Stream* stream : streams_) {
       std::vector<size_t> overdue;
       for (const auto& [index, deadline] : stream->open) {
@@ -302,7 +308,7 @@ class Batch {
   std::vector<v1::VerifyRequest> messages_ ABSL_GUARDED_BY(mutex_);  // cleared when answered
   std::vector<int> attempts_ ABSL_GUARDED_BY(mutex_);
   std::deque<size_t> pending_ ABSL_GUARDED_BY(mutex_);
-  std::multimap<absl::Time, size_t> delayed_ ABSL_GUARDED_BY(mutex_);  // to be tried again, by when
+  std::multimap<SteadyTime, size_t> delayed_ ABSL_GUARDED_BY(mutex_);  // to be tried again, by when
   std::deque<std::pair<size_t, Verdict>> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream*> streams_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
@@ -376,16 +382,16 @@ class GrpcClient final : public Client {
   template <class Request, class Response>
   absl::Status Call(grpc::Status (v1::Verifier::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response) {
-    const absl::Time deadline = absl::Now() + options_.deadline;
+    const SteadyTime deadline = SteadyTime::Now() + options_.deadline;
     for (int attempt = 1;; ++attempt) {
       Endpoint& endpoint = endpoints_[turn_++ % endpoints_.size()];
       grpc::ClientContext context;
       Authorize(options_, &context);
-      context.set_deadline(absl::ToChronoTime(deadline));
+      context.set_deadline(FromNow(deadline - SteadyTime::Now()));
       const absl::Status status = FromGrpc((endpoint.stub.get()->*method)(&context, request, response), endpoint.name);
       if (!absl::IsUnavailable(status) || attempt >= options_.max_attempts) return status;
       const absl::Duration backoff = BackoffBefore(attempt + 1);
-      if (absl::Now() + backoff >= deadline) return status;
+      if (SteadyTime::Now() + backoff >= deadline) return status;
       PauseWhileConnecting(*endpoints_[turn_ % endpoints_.size()].channel, backoff);
     }
   }

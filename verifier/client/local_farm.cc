@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 
 namespace hone::verifier {
@@ -89,9 +90,9 @@ absl::Status LocalFarm::State::StartRedis() {
                 "--appendonly", "yes", "--save", "", "--loglevel", "warning"};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   redis = std::move(child);
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  const SteadyTime deadline = SteadyTime::Now() + absl::Seconds(30);
   while (!Answers(port)) {
-    if (redis->Ended() || absl::Now() > deadline) return absl::InternalError("redis-server does not answer");
+    if (redis->Ended() || SteadyTime::Now() > deadline) return absl::InternalError("redis-server does not answer");
     absl::SleepFor(absl::Milliseconds(5));
   }
   return absl::OkStatus();
@@ -112,11 +113,11 @@ absl::Status LocalFarm::State::Start(Part& part) {
   spawn.pass_fds = {{log.get(), 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   part.child = std::move(child);
-  const absl::Time deadline = absl::Now() + kJoinTimeout;
+  const SteadyTime deadline = SteadyTime::Now() + kJoinTimeout;
   while (true) {
     const absl::StatusOr<std::string> now = ReadFile(log_path);
     if (now.ok() && CountLines(*now, kJoined) > joined) return absl::OkStatus();
-    if (part.child->Ended() || absl::Now() > deadline) {
+    if (part.child->Ended() || SteadyTime::Now() > deadline) {
       const std::vector<std::string> lines = absl::StrSplit(now.ok() ? *now : "", '\n', absl::SkipEmpty());
       return absl::InternalError(absl::StrCat(part.role, " did not join: ", lines.empty() ? "it said nothing" : lines.back()));
     }
@@ -183,7 +184,7 @@ void LocalFarm::Terminate(size_t part) {
 absl::StatusOr<int> LocalFarm::Wait(size_t part) {
   State::Part& it = state_->parts.at(part);
   if (!it.child) return absl::FailedPreconditionError("it does not run");
-  return it.child->Wait(absl::Now() + absl::Minutes(1));
+  return it.child->Wait(SteadyTime::Now() + absl::Minutes(1));
 }
 
 std::string LocalFarm::Log(size_t part) const {

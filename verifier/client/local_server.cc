@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "verifier/client/client.h"
 
@@ -44,11 +44,11 @@ absl::Status EndOf(int exit_code, const std::string& log_path) {
 }
 
 absl::Status AwaitService(Child& child, const std::string& socket_path, const std::string& log_path) {
-  const absl::Time deadline = absl::Now() + kStartTimeout;
+  const SteadyTime deadline = SteadyTime::Now() + kStartTimeout;
   while (!Listens(socket_path)) {
-    const absl::StatusOr<int> code = child.Wait(absl::Now() + absl::Milliseconds(10));
+    const absl::StatusOr<int> code = child.Wait(SteadyTime::Now() + absl::Milliseconds(10));
     if (code.ok()) return EndOf(*code, log_path);
-    if (absl::Now() > deadline) {
+    if (SteadyTime::Now() > deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("hone-verifier is not ready after ", absl::FormatDuration(kStartTimeout)));
     }
@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const LocalServe
 LocalServer::~LocalServer() {
   if (!state_) return;
   state_->child.Terminate();
-  if (!state_->child.Wait(absl::Now() + kStopTimeout).ok()) state_->child.Kill();
+  if (!state_->child.Wait(SteadyTime::Now() + kStopTimeout).ok()) state_->child.Kill();
 }
 
 }  // namespace hone::verifier

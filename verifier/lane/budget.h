@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 
 namespace hone::verifier {
 
@@ -21,16 +21,16 @@ class Budget {
   /// Runs `wait(deadline)` and charges the time it took.
   template <class Wait>
   auto Charge(Wait wait) {
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     auto result = wait(start + left_);
-    left_ = std::max(left_ - (absl::Now() - start), absl::ZeroDuration());
+    left_ = std::max(left_ - (SteadyTime::Now() - start), absl::ZeroDuration());
     return result;
   }
 
   /// Counts the time until the result is dropped as the trials' own work: making, staging and comparing sets, calls of the
   /// candidate and of its baselines. What a lane takes beyond is its overhead.
   auto CountWork() {
-    return absl::MakeCleanup([this, start = absl::Now()] { work_ += absl::Now() - start; });
+    return absl::MakeCleanup([this, start = SteadyTime::Now()] { work_ += SteadyTime::Now() - start; });
   }
   absl::Duration work() const { return work_; }
 

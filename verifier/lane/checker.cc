@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/rules/rule.h"
 
 namespace hone::verifier {
@@ -111,7 +111,7 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
 
   const UniqueFd artefact(open(job.build.checked_artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!artefact) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", job.build.checked_artefact));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, budget.Charge([&](SteadyTime deadline) {
     return run.runner->Load(artefact.get(), deadline);
   }));
   if (!loaded.ok()) {
@@ -186,7 +186,7 @@ absl::StatusOr<std::optional<Finding>> Checker::CheckPrecision(Run& run, const C
 absl::StatusOr<std::optional<Finding>> Checker::ReplayWithoutKernels(Run& run, const CheckCase& check) {
   if (!device_->properties().kernels_off || run.IsPython()) return std::optional<Finding>();
   HONE_RETURN_IF_ERROR(FillStage(run, check, 0));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](SteadyTime deadline) {
     return run.runner->RunChecked(ThreadOrder::kForward, 0, /*kernels_off=*/true, deadline);
   }));
   if (!report.ok()) return std::optional<Finding>();  // host code may well need what its kernels did not do
@@ -308,7 +308,7 @@ absl::StatusOr<std::optional<Finding>> Checker::PrepareCase(Run& run, const Chec
         "task ", run.job.task.id, ": its constructor takes arguments that no literal gives; only native candidates fit"));
   }
   HONE_RETURN_IF_ERROR(FillStage(run, check, 0));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](SteadyTime deadline) {
     return run.runner->Prepare(0, /*fresh=*/true, deadline);
   }));
   if (report.ok()) return std::optional<Finding>();
@@ -318,7 +318,7 @@ absl::StatusOr<std::optional<Finding>> Checker::PrepareCase(Run& run, const Chec
 absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& check, int set, ThreadOrder order) {
   const auto order_seed = static_cast<uint32_t>(seeds_->Below(uint64_t{1} << 32));
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](SteadyTime deadline) {
     const auto work = run.budget.CountWork();
     return run.runner->RunChecked(order, order_seed, /*kernels_off=*/false, deadline);
   }));
@@ -329,7 +329,7 @@ absl::StatusOr<std::optional<Finding>> Checker::Call(Run& run, const CheckCase& 
   if (!finding || run.result.finding || finding->status != VerdictStatus::kIncorrect) return finding;
   // The first mismatch: the same call once more with threads in ascending order tells a race from a plain error.
   HONE_RETURN_IF_ERROR(FillStage(run, check, set));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport again, run.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport again, run.budget.Charge([&](SteadyTime deadline) {
     return run.runner->RunChecked(ThreadOrder::kForward, 0, /*kernels_off=*/false, deadline);
   }));
   if (!again.ok()) return finding;

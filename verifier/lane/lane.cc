@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/device/cuda/driver.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/checker.h"
@@ -223,16 +223,16 @@ class DeviceLane : public Lane {
   absl::StatusOr<Outcome> CheckAndTime(const LaneJob& job, Runners& runners) {
     Outcome outcome;
     Budget budget(absl::Milliseconds(job.protocol.run_timeout_ms));
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     HONE_ASSIGN_OR_RETURN(TaskSets * sets, [&] {
       const auto work = budget.CountWork();
       return cache_->Get(job.task, job.signature, job.protocol, job.build.format);
     }());
     const auto count_overhead = [&] {
-      outcome.seconds.lane_overhead = absl::ToDoubleSeconds(absl::Now() - start - budget.work());
+      outcome.seconds.lane_overhead = absl::ToDoubleSeconds(SteadyTime::Now() - start - budget.work());
     };
     HONE_ASSIGN_OR_RETURN(CheckResult checked, runners.checker->Check(job, *sets, budget));
-    const absl::Time timing = absl::Now();
+    const SteadyTime timing = SteadyTime::Now();
     outcome.seconds.check = absl::ToDoubleSeconds(timing - start);
     outcome.calls = checked.calls;
     outcome.right = checked.right;
@@ -242,7 +242,7 @@ class DeviceLane : public Lane {
     count_overhead();
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
     HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, checked.launches, budget, std::move(checked.opened)));
-    outcome.seconds.time = absl::ToDoubleSeconds(absl::Now() - timing);
+    outcome.seconds.time = absl::ToDoubleSeconds(SteadyTime::Now() - timing);
     outcome.finding = std::move(timed.finding);
     if (outcome.finding) {
       // Wrong when timed: what the timed shape's checks said was worth nothing. Timed calls themselves earn no share.

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/timing/statistics.h"
 
 namespace hone::verifier {
@@ -21,19 +21,19 @@ absl::Status MapStage(Runner& runner, Stage& stage, int outputs) {
   HONE_ASSIGN_OR_RETURN(const UniqueFd inputs, stage.inputs().Export(Access::kRead));
   HONE_ASSIGN_OR_RETURN(const UniqueFd written, stage.outputs(outputs).Export(Access::kReadWrite));
   HONE_ASSIGN_OR_RETURN(const RunnerReport mapped, runner.Map(table.get(), stage.table().bytes(), inputs.get(),
-                                                              written.get(), absl::Now() + kQuietTime));
+                                                              written.get(), SteadyTime::Now() + kQuietTime));
   if (!mapped.ok()) return absl::UnavailableError(absl::StrCat("a runner cannot map its buffers: ", mapped.text));
   return absl::OkStatus();
 }
 
-absl::Status Wake(const Device& device, Runner& runner, absl::Time deadline) {
+absl::Status Wake(const Device& device, Runner& runner, SteadyTime deadline) {
   if (!device.table().clock_is_wall) return absl::OkStatus();
   return runner.Run(0, deadline).status();  // what it says is seen in the message that follows
 }
 
 absl::StatusOr<double> MeasureOverhead(const Device& device, Runner& runner) {
   const DeviceTable& table = device.table();
-  const absl::Time soon = absl::Now() + kQuietTime;
+  const SteadyTime soon = SteadyTime::Now() + kQuietTime;
   std::vector<double> costs;
   for (int i = 0; i < kCalibrations + kWarm; ++i) {
     HONE_RETURN_IF_ERROR(Wake(device, runner, soon));

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/steady_time.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/runner/runner_host.h"
 
@@ -20,7 +21,7 @@ absl::Status MapStage(Runner& runner, Stage& stage, int outputs);
 
 /// Makes a runner of a device that others share ready for a timed message: awake, and its context on the device. Nothing
 /// where the clock stands still while it waits.
-absl::Status Wake(const Device& device, Runner& runner, absl::Time deadline);
+absl::Status Wake(const Device& device, Runner& runner, SteadyTime deadline);
 
 /// Median cost of a message to a runner that is awake, by the device's clock. The runner has a table mapped and no artefact.
 absl::StatusOr<double> MeasureOverhead(const Device& device, Runner& runner);

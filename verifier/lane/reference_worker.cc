@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/descriptor_message.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/strings.h"
 #include "verifier/timing/statistics.h"
 
@@ -174,10 +174,10 @@ absl::Status ReferenceWorker::Lost(const std::string& what) {
   return absl::UnavailableError(absl::StrCat("the reference worker ", what));
 }
 
-absl::StatusOr<std::string> ReferenceWorker::ReadFrame(absl::Time deadline) {
+absl::StatusOr<std::string> ReferenceWorker::ReadFrame(SteadyTime deadline) {
   const auto read_exactly = [&](char* to, size_t count) -> absl::Status {
     while (count > 0) {
-      const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+      const absl::Duration left = std::max(deadline - SteadyTime::Now(), absl::ZeroDuration());
       pollfd item = {socket_.get(), POLLIN, 0};
       const int ready = poll(&item, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
       if (ready < 0 && errno == EINTR) continue;
@@ -200,7 +200,7 @@ absl::StatusOr<std::string> ReferenceWorker::ReadFrame(absl::Time deadline) {
 
 absl::StatusOr<std::string> ReferenceWorker::Call(const std::string& request, int fd) {
   HONE_RETURN_IF_ERROR(StartIfGone());
-  const absl::Time deadline = absl::Now() + options_.timeout;
+  const SteadyTime deadline = SteadyTime::Now() + options_.timeout;
   if (!greeted_) {
     HONE_RETURN_IF_ERROR(ReadFrame(deadline).status());
     greeted_ = true;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/signature.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "base/task.h"
 
@@ -98,7 +99,7 @@ class ReferenceWorker {
   absl::Status Lost(const std::string& what);
   /// `request` and the reply are JSON texts.
   absl::StatusOr<std::string> Call(const std::string& request, int fd = -1);
-  absl::StatusOr<std::string> ReadFrame(absl::Time deadline);
+  absl::StatusOr<std::string> ReadFrame(SteadyTime deadline);
 
   ReferenceWorkerOptions options_;
   std::optional<Child> child_;

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/lane/affinity.h"
 #include "verifier/rules/rule.h"
 #include "verifier/timing/statistics.h"
@@ -138,11 +138,11 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
     HONE_ASSIGN_OR_RETURN(session.result.finding, WarmUp(session));
   }
   const Protocol& protocol = job.protocol;
-  const absl::Time until = absl::Now() + budget.left() * kShareOfTime;
+  const SteadyTime until = SteadyTime::Now() + budget.left() * kShareOfTime;
   const auto audited = static_cast<int>(seeds_->Below(static_cast<uint64_t>(std::max(protocol.min_rounds, 1))));
   int replans = 0, played = 0;  // rounds of any kind, each with contents of its own
   for (int round = 0; round < protocol.max_rounds && !session.result.finding; ++round) {
-    const absl::Time begin = absl::Now();
+    const SteadyTime begin = SteadyTime::Now();
     if (round == audited) {
       HONE_ASSIGN_OR_RETURN(session.result.finding, AuditRound(session, ++played));
       if (session.result.finding) break;
@@ -162,7 +162,7 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
           Speedup(session.parties[1].call_ns, session.candidate().call_ns, protocol.statistic);
       if (RelativeHalfWidth(estimate) <= protocol.target_half_width) break;
     }
-    if (absl::Now() + (absl::Now() - begin) > until) break;
+    if (SteadyTime::Now() + (SteadyTime::Now() - begin) > until) break;
   }
   if (!session.result.finding) session.result.finding = CrossCheck(session);
   if (session.result.finding) return std::move(session.result);
@@ -232,7 +232,7 @@ absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party
   HONE_ASSIGN_OR_RETURN(party.overhead_ns, MeasureOverhead(*device_, *party.runner));
   const UniqueFd file(open(artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", artefact));
-  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, session.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, session.budget.Charge([&](SteadyTime deadline) {
     return party.runner->Load(file.get(), deadline);
   }));
   if (loaded.ok()) return std::optional<Finding>();
@@ -249,7 +249,7 @@ Finding Timer::Explain(const Session& session, const Party& party, const RunnerR
 absl::StatusOr<std::optional<Finding>> Timer::PrepareRound(Session& session, bool first) {
   Party& party = session.candidate();
   if (!session.IsPython(party) || !(first || session.HasStrides())) return std::optional<Finding>();
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](SteadyTime deadline) {
     return party.runner->Prepare(static_cast<uint32_t>(session.sets.slots), first, deadline);
   }));
   if (!report.ok()) return Explain(session, party, report, device_->table());
@@ -306,9 +306,10 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
     return std::optional<Finding>();
   }
   const pid_t pid = party.runner->pid();
-  HONE_RETURN_IF_ERROR(session.budget.Charge([&](absl::Time deadline) { return Wake(*device_, *party.runner, deadline); }));
+  HONE_RETURN_IF_ERROR(
+      session.budget.Charge([&](SteadyTime deadline) { return Wake(*device_, *party.runner, deadline); }));
   const int64_t before = device_->table().clock_ns(device_->get(), pid);
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](absl::Time deadline) {
+  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](SteadyTime deadline) {
     return party.runner->Run(static_cast<uint32_t>(calls), deadline);
   }));
   const int64_t after = device_->table().clock_ns(device_->get(), pid);

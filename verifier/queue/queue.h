@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/steady_time.h"
 #include "base/verify_request.h"
 
 namespace hone::verifier {
@@ -104,7 +105,7 @@ class Queue {
   /// The first job of the first of `kinds` that has one, by priority and then by age. Waits until `deadline`, or until
   /// Close; then nothing. The lease ends after `duration` unless renewed.
   virtual absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Span<const std::string> kinds, absl::Duration duration,
-                                                         absl::Time deadline) = 0;
+                                                         SteadyTime deadline) = 0;
 
   // What a worker reports about its lease. kNotFound: the lease was lost or the job cancelled; drop the work.
   virtual absl::Status Renew(const LeasedJob& job, absl::Duration duration) = 0;

@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/queue/redis_script.h"
 
 namespace hone::verifier {
@@ -63,7 +63,7 @@ struct Errand {
 
 struct Held {
   std::string key;
-  absl::Time end;
+  SteadyTime end;
 };
 
 using Arguments = std::vector<absl::string_view>;
@@ -79,7 +79,7 @@ class RedisQueue final : public Queue {
   void Abandon(const Ticket& ticket) override;
   absl::StatusOr<int64_t> Cancel(const std::string& key) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Span<const std::string> kinds, absl::Duration duration,
-                                                 absl::Time deadline) override;
+                                                 SteadyTime deadline) override;
   absl::Status Renew(const LeasedJob& job, absl::Duration duration) override;
   absl::Status Advance(const LeasedJob& job, const std::string& kind, const std::string& state) override;
   absl::Status Complete(const LeasedJob& job, const std::string& result) override;
@@ -145,8 +145,8 @@ class RedisQueue final : public Queue {
   RedisConnection* listening_ ABSL_GUARDED_BY(mutex_) = nullptr;  // for the destructor to interrupt
   RedisConnection* subscribed_ ABSL_GUARDED_BY(mutex_) = nullptr;
   mutable std::string trouble_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::Time trouble_since_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::Time trouble_told_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  mutable SteadyTime trouble_since_ ABSL_GUARDED_BY(mutex_);
+  mutable SteadyTime trouble_told_ ABSL_GUARDED_BY(mutex_) = SteadyTime::InfinitePast();
   mutable QueueStats last_stats_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
@@ -215,14 +215,14 @@ absl::StatusOr<RedisReply> RedisQueue::Call(const Arguments& arguments) const {
 /// Tells the log when Redis goes away, now and then while it is away, and when it is back.
 void RedisQueue::Note(const absl::Status& status) const {
   absl::MutexLock lock(&mutex_);
-  const absl::Time now = absl::Now();
+  const SteadyTime now = SteadyTime::Now();
   if (status.ok()) {
     if (trouble_.empty()) return;
     log_.Info("the queue answers again", {{"queue", options_.address.Name()},
                                           {"away_s", absl::ToDoubleSeconds(now - trouble_since_)},
                                           {"waiting", open_.size()}});
     trouble_.clear();
-    trouble_told_ = absl::InfinitePast();
+    trouble_told_ = SteadyTime::InfinitePast();
     return;
   }
   if (stopping_) return;
@@ -241,7 +241,7 @@ bool RedisQueue::Stopping() const {
 
 void RedisQueue::Pause(absl::Duration duration) const {
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&stopping_), duration);
+  AwaitFor(mutex_, absl::Condition(&stopping_), duration);
 }
 
 absl::Status RedisQueue::Start() {
@@ -559,17 +559,17 @@ void RedisQueue::WakeOne(absl::string_view kind) {
 
 void RedisQueue::HeartLoop() {
   std::optional<Link> link;
-  absl::Time connected;
+  SteadyTime connected;
   while (!Stopping()) {
     absl::Status status;
     if (!link) {
       absl::StatusOr<Link> fresh = Connect();
       status = fresh.status();
       if (fresh.ok()) link = *std::move(fresh);
-      connected = absl::Now();
+      connected = SteadyTime::Now();
     }
     // After an outage of Redis everybody's leases look old: they first get the time to be renewed.
-    if (status.ok()) status = Beat(*link, absl::Now() - connected > options_.lost_after);
+    if (status.ok()) status = Beat(*link, SteadyTime::Now() - connected > options_.lost_after);
     if (absl::IsInternal(status)) log_.Error("queue", {{"error", status.message()}});
     if (!status.ok()) link.reset();
     Pause(status.ok() ? options_.lost_after / 4 : kReconnect);
@@ -580,7 +580,7 @@ absl::Status RedisQueue::Beat(Link& link, bool reap) {
   std::vector<std::string> leases;
   {
     absl::MutexLock lock(&mutex_);
-    const absl::Time now = absl::Now();
+    const SteadyTime now = SteadyTime::Now();
     for (const auto& [lease, held] : held_) {
       if (held.end <= now) continue;  // hung, or reporting in vain: somebody else's turn
       leases.push_back(held.key);
@@ -618,12 +618,12 @@ absl::StatusOr<std::optional<LeasedJob>> RedisQueue::TryLease(absl::Span<const s
   job.digest = std::move(reply.list[7].text);
   job.waited = absl::Microseconds(ToInt(reply.TextAt(8)));
   absl::MutexLock lock(&mutex_);
-  held_[lease] = {job.key, absl::Now() + duration};
+  held_[lease] = {job.key, SteadyTime::Now() + duration};
   return job;
 }
 
 absl::StatusOr<std::optional<LeasedJob>> RedisQueue::Lease(absl::Span<const std::string> kinds, absl::Duration duration,
-                                                           absl::Time deadline) {
+                                                           SteadyTime deadline) {
   Waiter waiter{kinds};
   std::list<Waiter*>::iterator place;
   {
@@ -640,7 +640,7 @@ absl::StatusOr<std::optional<LeasedJob>> RedisQueue::Lease(absl::Span<const std:
     leased = TryLease(kinds, duration);
     const bool passing = absl::IsUnavailable(leased.status());  // Note has told; wait for Redis as for work
     absl::MutexLock lock(&mutex_);
-    if ((leased.ok() && leased->has_value()) || (!leased.ok() && !passing) || closed_ || absl::Now() >= deadline) {
+    if ((leased.ok() && leased->has_value()) || (!leased.ok() && !passing) || closed_ || SteadyTime::Now() >= deadline) {
       waiters_.erase(place);
       // The job that woke this one may be another than the one it got.
       if (std::exchange(waiter.woken, false) && leased.ok() && leased->has_value()) {
@@ -652,7 +652,7 @@ absl::StatusOr<std::optional<LeasedJob>> RedisQueue::Lease(absl::Span<const std:
     const std::pair<const Waiter*, const bool*> both{&waiter, &closed_};
     const auto woken = [](const std::pair<const Waiter*, const bool*>* both) { return both->first->woken || *both->second; };
     const absl::Duration most = passing ? kReconnect : kPoll;
-    mutex_.AwaitWithDeadline(absl::Condition(+woken, &both), std::min(deadline, absl::Now() + most));
+    AwaitUntil(mutex_, absl::Condition(+woken, &both), std::min(deadline, SteadyTime::Now() + most));
   }
 }
 
@@ -664,17 +664,17 @@ absl::Status RedisQueue::Renew(const LeasedJob& job, absl::Duration duration) {
     held_.erase(job.lease);
     return absl::NotFoundError(absl::StrCat("the lease on job ", job.id, " is lost"));
   }
-  held->second.end = absl::Now() + duration;
+  held->second.end = SteadyTime::Now() + duration;
   return absl::OkStatus();
 }
 
 /// What a worker has to say waits for Redis, as long as the lease would have lasted.
 absl::Status RedisQueue::Report(const LeasedJob& job, const Arguments& arguments) {
-  absl::Time end;
+  SteadyTime end;
   {
     absl::MutexLock lock(&mutex_);
     const auto held = held_.find(job.lease);
-    end = held == held_.end() ? absl::InfinitePast() : held->second.end;
+    end = held == held_.end() ? SteadyTime::InfinitePast() : held->second.end;
   }
   absl::StatusOr<RedisReply> reply = absl::UnknownError("");
   while (true) {
@@ -682,8 +682,8 @@ absl::Status RedisQueue::Report(const LeasedJob& job, const Arguments& arguments
     if (!absl::IsUnavailable(reply.status())) break;
     absl::MutexLock lock(&mutex_);
     if (closed_) end = std::min(end, trouble_since_ + kPatienceOnceClosed);
-    if (stopping_ || absl::Now() >= end) break;
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kReconnect);
+    if (stopping_ || SteadyTime::Now() >= end) break;
+    AwaitFor(mutex_, absl::Condition(&stopping_), kReconnect);
   }
   {
     absl::MutexLock lock(&mutex_);

@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "nlohmann/json.hpp"
 #include "verifier/queue/roster.h"
 
@@ -100,7 +100,7 @@ class RedisRoster final : public Roster {
   std::vector<Member> Members() const override {
     absl::MutexLock lock(&mutex_);
     std::vector<Member> members = members_;
-    for (Member& member : members) member.silent += absl::Now() - asked_;
+    for (Member& member : members) member.silent += SteadyTime::Now() - asked_;
     return members;
   }
 
@@ -112,7 +112,7 @@ class RedisRoster final : public Roster {
         absl::MutexLock lock(&mutex_);
         const auto due = [](RedisRoster* roster) ABSL_NO_THREAD_SAFETY_ANALYSIS { return roster->stopping_ || roster->news_; };
         const bool alone = std::all_of(members_.begin(), members_.end(), [](const Member& member) { return member.devices.empty(); });
-        mutex_.AwaitWithTimeout(absl::Condition(+due, this), alone ? interval_ / 10 : interval_);  // a farm that starts
+        AwaitFor(mutex_, absl::Condition(+due, this), alone ? interval_ / 10 : interval_);  // a farm that starts
         news_ = false;
         stopping = stopping_;
         announced = self_.has_value();
@@ -145,7 +145,7 @@ class RedisRoster final : public Roster {
     std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.node < b.node; });
     absl::MutexLock lock(&mutex_);
     members_ = std::move(members);
-    asked_ = absl::Now();
+    asked_ = SteadyTime::Now();
     return absl::OkStatus();
   }
 
@@ -155,7 +155,7 @@ class RedisRoster final : public Roster {
   mutable absl::Mutex mutex_;
   std::optional<Member> self_ ABSL_GUARDED_BY(mutex_);
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
-  absl::Time asked_ ABSL_GUARDED_BY(mutex_);
+  SteadyTime asked_ ABSL_GUARDED_BY(mutex_);
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

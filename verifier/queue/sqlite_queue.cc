@@ -50,7 +50,7 @@ struct Job {
   bool retain = false;
   int tries = 0;
   int64_t lease = 0;         // 0: waiting
-  absl::Time lease_end = absl::InfiniteFuture();
+  SteadyTime lease_end = SteadyTime::InfiniteFuture();
   absl::Time since;          // submitted or advanced
   int64_t bytes = 0;
   std::vector<std::pair<int64_t, Queue::OnOutcome>> watchers;
@@ -82,7 +82,7 @@ class SqliteQueue final : public Queue {
   void Abandon(const Ticket& ticket) override;
   absl::StatusOr<int64_t> Cancel(const std::string& key) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Span<const std::string> kinds, absl::Duration duration,
-                                                 absl::Time deadline) override;
+                                                 SteadyTime deadline) override;
   absl::Status Renew(const LeasedJob& leased, absl::Duration duration) override;
   absl::Status Advance(const LeasedJob& leased, const std::string& kind, const std::string& state) override;
   absl::Status Complete(const LeasedJob& leased, const std::string& result) override;
@@ -95,7 +95,7 @@ class SqliteQueue final : public Queue {
  private:
   struct Waiter {
     absl::Span<const std::string> kinds;
-    absl::CondVar wake;
+    bool woken = false;
   };
   // The order of leasing: higher priority first, then older first.
   using Place = std::pair<int, int64_t>;
@@ -139,7 +139,7 @@ class SqliteQueue final : public Queue {
   std::unordered_map<int64_t, std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Job*> by_key_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<Place>> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::pair<absl::Time, int64_t>> leases_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<SteadyTime, int64_t>> leases_ ABSL_GUARDED_BY(mutex_);
   std::deque<Retained> retained_ ABSL_GUARDED_BY(mutex_);
   std::deque<int64_t> dead_ ABSL_GUARDED_BY(mutex_);  // oldest first
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
@@ -380,7 +380,7 @@ void SqliteQueue::WakeOne(const std::string& kind) {
   for (Waiter* waiter : waiters_) {
     if (std::find(waiter->kinds.begin(), waiter->kinds.end(), kind) == waiter->kinds.end()) continue;
     waiters_.remove(waiter);  // so that the next job wakes the next one
-    waiter->wake.Signal();
+    waiter->woken = true;
     return;
   }
 }
@@ -395,7 +395,7 @@ Job* SqliteQueue::NextOf(absl::Span<const std::string> kinds) {
 }
 
 absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Span<const std::string> kinds,
-                                                            absl::Duration duration, absl::Time deadline) {
+                                                            absl::Duration duration, SteadyTime deadline) {
   Deliveries deliveries;
   absl::StatusOr<std::optional<LeasedJob>> leased = std::optional<LeasedJob>();
   {
@@ -411,12 +411,12 @@ absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Span<const std
         break;
       }
       if (closed_ || !deliveries.empty()) break;
-      Waiter waiter{kinds, {}};
+      Waiter waiter{kinds};
       waiters_.push_back(&waiter);
-      const absl::Time first_expiry = leases_.empty() ? absl::InfiniteFuture() : leases_.begin()->first;
-      const bool late = waiter.wake.WaitWithDeadline(&mutex_, std::min(deadline, first_expiry));
+      const SteadyTime first_expiry = leases_.empty() ? SteadyTime::InfiniteFuture() : leases_.begin()->first;
+      const bool woken = AwaitUntil(mutex_, absl::Condition(&waiter.woken), std::min(deadline, first_expiry));
       waiters_.remove(&waiter);
-      if (late && absl::Now() >= deadline) break;
+      if (!woken && SteadyTime::Now() >= deadline) break;
     }
   }
   Deliver(deliveries);
@@ -438,8 +438,7 @@ absl::StatusOr<LeasedJob> SqliteQueue::Take(Job& job, absl::Duration duration) {
   }
   waiting_[job.kind].erase(PlaceOf(job));
   job.lease = ++last_lease_;
-  const absl::Time now = options_.now();
-  job.lease_end = now + duration;
+  job.lease_end = options_.steady_now() + duration;
   leases_.emplace(job.lease_end, job.id);
   leased.id = job.id;
   leased.lease = job.lease;
@@ -447,7 +446,7 @@ absl::StatusOr<LeasedJob> SqliteQueue::Take(Job& job, absl::Duration duration) {
   leased.kind = job.kind;
   leased.digest = job.digest;
   leased.tries = job.tries;
-  leased.waited = now - job.since;
+  leased.waited = std::max(options_.now() - job.since, absl::ZeroDuration());  // the clock may have been set back
   return leased;
 }
 
@@ -462,14 +461,14 @@ absl::StatusOr<Job*> SqliteQueue::Held(const LeasedJob& leased) {
 void SqliteQueue::EndLease(Job& job) {
   leases_.erase({job.lease_end, job.id});
   job.lease = 0;
-  job.lease_end = absl::InfiniteFuture();
+  job.lease_end = SteadyTime::InfiniteFuture();
 }
 
 absl::Status SqliteQueue::Renew(const LeasedJob& leased, absl::Duration duration) {
   absl::MutexLock lock(&mutex_);
   HONE_ASSIGN_OR_RETURN(Job * job, Held(leased));
   leases_.erase({job->lease_end, job->id});
-  job->lease_end = options_.now() + duration;
+  job->lease_end = options_.steady_now() + duration;
   leases_.emplace(job->lease_end, job->id);
   return absl::OkStatus();
 }
@@ -559,7 +558,7 @@ absl::Status SqliteQueue::BuryJob(Job& job, const std::string& reason, Deliverie
 }
 
 void SqliteQueue::ExpireLeases(Deliveries& deliveries) {
-  const absl::Time now = options_.now();
+  const SteadyTime now = options_.steady_now();
   while (!leases_.empty() && leases_.begin()->first <= now) {
     Job& job = *jobs_.at(leases_.begin()->second);
     EndLease(job);
@@ -588,7 +587,7 @@ absl::Status SqliteQueue::DeleteRow(int64_t id) { return delete_->Bind(1, id).Ru
 void SqliteQueue::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
-  for (Waiter* waiter : waiters_) waiter->wake.Signal();
+  for (Waiter* waiter : waiters_) waiter->woken = true;
 }
 
 QueueStats SqliteQueue::Stats() const {

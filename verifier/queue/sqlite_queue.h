@@ -8,7 +8,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "verifier/queue/queue.h"
 
 namespace hone::verifier {
@@ -20,7 +22,8 @@ struct SqliteQueueOptions {
   int max_tries = 3;                                   // leases under one kind before a job is dead
   absl::Duration retention = absl::Minutes(10);        // of results that are kept for their key
   int max_dead_letters = 1000;                         // older ones are dropped
-  std::function<absl::Time()> now = absl::Now;         // for tests of expiry
+  std::function<absl::Time()> now = absl::Now;         // what the file records, and retention, which outlives the process
+  std::function<SteadyTime()> steady_now = SteadyTime::Now;  // of leases; both are here for tests of expiry
 };
 
 /// kFailedPrecondition: another process holds the file, or another version wrote it. kDataLoss: the file is no queue.

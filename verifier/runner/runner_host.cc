@@ -15,9 +15,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/descriptor_message.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/sandbox/bubblewrap.h"
 #include "verifier/sandbox/seccomp.h"
 
@@ -48,14 +48,14 @@ absl::StatusOr<UniqueFd> InterpreterFilter(FilterFor purpose) {
 }
 
 /// Waits for something to read. False at the deadline.
-bool AwaitReadable(int fd, absl::Time deadline) {
+bool AwaitReadable(int fd, SteadyTime deadline) {
   while (true) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyTime::Now();
     const int64_t ms = absl::ToInt64Milliseconds(absl::Ceil(std::max(left, absl::ZeroDuration()), absl::Milliseconds(1)));
     pollfd item = {fd, POLLIN, 0};
     const int ready = poll(&item, 1, static_cast<int>(std::min<int64_t>(ms, 1 << 30)));
     if (ready > 0) return true;
-    if (ready == 0 && absl::Now() >= deadline) return false;
+    if (ready == 0 && SteadyTime::Now() >= deadline) return false;
     if (ready < 0 && errno != EINTR) return false;
   }
 }
@@ -72,7 +72,7 @@ absl::StatusOr<uint64_t> DrawEpoch() {
 void LookForAnswer(int fd) {
   constexpr absl::Duration kLook = absl::Milliseconds(50);
   pollfd item = {fd, POLLIN, 0};
-  for (const absl::Time until = absl::Now() + kLook; poll(&item, 1, 0) == 0 && absl::Now() < until;) {
+  for (const SteadyTime until = SteadyTime::Now() + kLook; poll(&item, 1, 0) == 0 && SteadyTime::Now() < until;) {
   }
 }
 
@@ -137,10 +137,10 @@ void Runner::Kill() {
   socket_.Reset();
 }
 
-absl::Status Runner::AwaitHello(absl::Time deadline) {
+absl::Status Runner::AwaitHello(SteadyTime deadline) {
   if (pid_fd_) {  // it was ready before; is it still?
-    return AwaitReadable(pid_fd_.get(), absl::InfinitePast()) ? absl::UnavailableError("a candidate runner ended while it waited")
-                                                               : absl::OkStatus();
+    const bool ended = AwaitReadable(pid_fd_.get(), SteadyTime::InfinitePast());
+    return ended ? absl::UnavailableError("a candidate runner ended while it waited") : absl::OkStatus();
   }
   Answer answer;
   ucred sender = {};
@@ -162,20 +162,20 @@ absl::Status Runner::AwaitHello(absl::Time deadline) {
 }
 
 absl::StatusOr<RunnerReport> Runner::Map(int table_fd, uint64_t table_bytes, int inputs_fd, int outputs_fd,
-                                         absl::Time deadline) {
+                                         SteadyTime deadline) {
   Command command;
   command.kind = CommandKind::kMap;
   command.table_bytes = table_bytes;
   return Do(command, {table_fd, inputs_fd, outputs_fd}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::Load(int artefact_fd, absl::Time deadline) {
+absl::StatusOr<RunnerReport> Runner::Load(int artefact_fd, SteadyTime deadline) {
   Command command;
   command.kind = CommandKind::kLoad;
   return Do(command, {artefact_fd}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::Prepare(uint32_t call_count, bool fresh, absl::Time deadline) {
+absl::StatusOr<RunnerReport> Runner::Prepare(uint32_t call_count, bool fresh, SteadyTime deadline) {
   Command command;
   command.kind = CommandKind::kPrepare;
   command.call_count = call_count;
@@ -183,7 +183,7 @@ absl::StatusOr<RunnerReport> Runner::Prepare(uint32_t call_count, bool fresh, ab
   return Do(command, {}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, absl::Time deadline) {
+absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, SteadyTime deadline) {
   Command command;
   command.kind = CommandKind::kRun;
   command.call_count = call_count;
@@ -191,7 +191,7 @@ absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, absl::Time deadlin
 }
 
 absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off,
-                                                absl::Time deadline) {
+                                                SteadyTime deadline) {
   Command command;
   command.kind = CommandKind::kRun;
   command.call_count = 1;
@@ -202,7 +202,7 @@ absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t orde
   return Do(command, {}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::Do(Command command, std::vector<int> fds, absl::Time deadline) {
+absl::StatusOr<RunnerReport> Runner::Do(Command command, std::vector<int> fds, SteadyTime deadline) {
   HONE_ASSIGN_OR_RETURN(command.epoch, DrawEpoch());
   // A message that waits already is an answer to a command that was not yet given: it cannot know the epoch.
   if (host_->options_.pause) Signal(SIGCONT);
@@ -220,7 +220,7 @@ void Runner::Signal(int number) {
   if (pid_fd_) syscall(SYS_pidfd_send_signal, pid_fd_.get(), number, nullptr, 0);
 }
 
-absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Time deadline) {
+absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, SteadyTime deadline) {
   RunnerReport report;
   if (command.kind == CommandKind::kRun && !host_->options_.gpu_backend.empty()) LookForAnswer(socket_.get());
   if (!AwaitReadable(socket_.get(), deadline)) {
@@ -265,12 +265,12 @@ absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, absl::Ti
 }
 
 absl::StatusOr<RunnerReport> Runner::End(RunnerReport report) {
-  if (!AwaitReadable(pid_fd_.get(), absl::Now() + kDyingTime)) {
+  if (!AwaitReadable(pid_fd_.get(), SteadyTime::Now() + kDyingTime)) {
     report.kind = RunnerReport::Kind::kGarbage;
     report.text = "it closed its channel and goes on";
     return report;
   }
-  HONE_ASSIGN_OR_RETURN(const RunnerEnded ended, host_->AwaitEnded(id_, absl::Now() + kProcessEnd));
+  HONE_ASSIGN_OR_RETURN(const RunnerEnded ended, host_->AwaitEnded(id_, SteadyTime::Now() + kProcessEnd));
   report.exited = ended.exited != 0;
   report.status = ended.status;
   return report;
@@ -353,7 +353,8 @@ absl::Status RunnerHost::StartZygote() {
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   ends[1].Reset();
   ZygoteReady ready;
-  if (!AwaitReadable(ends[0].get(), absl::Now() + options_.start_timeout) || ReceiveExactly(ends[0].get(), &ready) != 1) {
+  if (!AwaitReadable(ends[0].get(), SteadyTime::Now() + options_.start_timeout) ||
+      ReceiveExactly(ends[0].get(), &ready) != 1) {
     return absl::UnavailableError("the candidate runners' zygote does not start");
   }
   if (ready.message[0] != 0) {
@@ -395,14 +396,14 @@ void RunnerHost::Prepare(int runners) {
 }
 
 void RunnerHost::AwaitGone() {
-  for (const UniqueFd& process : dying_) AwaitReadable(process.get(), absl::Now() + kProcessEnd);
+  for (const UniqueFd& process : dying_) AwaitReadable(process.get(), SteadyTime::Now() + kProcessEnd);
   dying_.clear();
 }
 
 void RunnerHost::AwaitQuiet() {
   AwaitGone();
   for (auto& runner : prepared_) {
-    if (!runner->AwaitHello(absl::Now() + kProcessEnd).ok()) break;  // Start will see why
+    if (!runner->AwaitHello(SteadyTime::Now() + kProcessEnd).ok()) break;  // Start will see why
   }
 }
 
@@ -414,7 +415,7 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
     if (prepared_.empty()) continue;
     std::unique_ptr<Runner> runner = std::move(prepared_.front());
     prepared_.pop_front();
-    last = runner->AwaitHello(absl::Now() + kProcessEnd);
+    last = runner->AwaitHello(SteadyTime::Now() + kProcessEnd);
     if (last.ok()) return runner;
   }
   return last;
@@ -427,7 +428,7 @@ void RunnerHost::ReadEnded() {
   if (ended_.size() > kRemembered) ended_.erase(ended_.begin(), ended_.end() - kRemembered);
 }
 
-absl::StatusOr<RunnerEnded> RunnerHost::AwaitEnded(uint32_t id, absl::Time deadline) {
+absl::StatusOr<RunnerEnded> RunnerHost::AwaitEnded(uint32_t id, SteadyTime deadline) {
   while (true) {
     for (size_t i = 0; i < ended_.size(); ++i) {
       if (ended_[i].id != id) continue;

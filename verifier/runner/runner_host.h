@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/file.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "verifier/runner/protocol.h"
 
@@ -82,16 +83,16 @@ class Runner {
 
   pid_t pid() const { return pid_; }
   absl::StatusOr<RunnerReport> Map(int table_fd, uint64_t table_bytes, int inputs_fd, int outputs_fd,
-                                   absl::Time deadline);
-  absl::StatusOr<RunnerReport> Load(int artefact_fd, absl::Time deadline);
+                                   SteadyTime deadline);
+  absl::StatusOr<RunnerReport> Load(int artefact_fd, SteadyTime deadline);
   /// To runners of Python candidates: lays out the arguments of calls [0, call_count), after the module was made anew
   /// where it is to be `fresh`.
-  absl::StatusOr<RunnerReport> Prepare(uint32_t call_count, bool fresh, absl::Time deadline);
+  absl::StatusOr<RunnerReport> Prepare(uint32_t call_count, bool fresh, SteadyTime deadline);
   /// Calls [0, call_count) of the table, as they are timed.
-  absl::StatusOr<RunnerReport> Run(uint32_t call_count, absl::Time deadline);
+  absl::StatusOr<RunnerReport> Run(uint32_t call_count, SteadyTime deadline);
   /// Call 0 of the table with the device's checks on. `kernels_off`: launches do nothing and succeed, where the device
   /// can do that; what the outputs hold afterwards was not made by kernels.
-  absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off, absl::Time deadline);
+  absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off, SteadyTime deadline);
   /// What it wrote to standard output and error so far, at most 64 KiB; the rest was lost.
   std::string TakeOutput();
 
@@ -99,9 +100,9 @@ class Runner {
   friend class RunnerHost;
   Runner(RunnerHost* host, uint32_t id, UniqueFd socket, UniqueFd output)
       : host_(host), id_(id), socket_(std::move(socket)), output_(std::move(output)) {}
-  absl::Status AwaitHello(absl::Time deadline);
-  absl::StatusOr<RunnerReport> Do(Command command, std::vector<int> fds, absl::Time deadline);
-  absl::StatusOr<RunnerReport> ReadAnswer(const Command& command, absl::Time deadline);
+  absl::Status AwaitHello(SteadyTime deadline);
+  absl::StatusOr<RunnerReport> Do(Command command, std::vector<int> fds, SteadyTime deadline);
+  absl::StatusOr<RunnerReport> ReadAnswer(const Command& command, SteadyTime deadline);
   absl::StatusOr<RunnerReport> End(RunnerReport report);
   void Signal(int number);
   void Kill();
@@ -147,7 +148,7 @@ class RunnerHost {
   /// Takes what the zygote told unasked, so that its socket never fills.
   void ReadEnded();
   /// How runner `id` ended, once the zygote says so.
-  absl::StatusOr<RunnerEnded> AwaitEnded(uint32_t id, absl::Time deadline);
+  absl::StatusOr<RunnerEnded> AwaitEnded(uint32_t id, SteadyTime deadline);
 
   RunnerHostOptions options_;
   std::string sandbox_;

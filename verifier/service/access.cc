@@ -13,10 +13,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 
 namespace hone::verifier {
 namespace {
@@ -124,8 +124,8 @@ class TokenFile final : public AccessControl {
  private:
   absl::StatusOr<Client> Find(const std::string& hash) {
     absl::MutexLock lock(&mutex_);
-    if (absl::Now() - looked_ > absl::Seconds(1)) {
-      looked_ = absl::Now();
+    if (SteadyTime::Now() - looked_ > absl::Seconds(1)) {
+      looked_ = SteadyTime::Now();
       if (StampOf(path_) != stamp_) {
         if (const absl::Status read = ReadLocked(); !read.ok()) log_.Error("tokens stay as they were", {{"error", read.message()}});
       }
@@ -148,7 +148,7 @@ class TokenFile final : public AccessControl {
   absl::Mutex mutex_;
   Clients clients_ ABSL_GUARDED_BY(mutex_);
   Stamp stamp_ ABSL_GUARDED_BY(mutex_);
-  absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  SteadyTime looked_ ABSL_GUARDED_BY(mutex_) = SteadyTime::InfinitePast();
 };
 
 }  // namespace

@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/protocol.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/service/noop_lane.h"
 #include "verifier/service/wire.h"
 
@@ -131,7 +131,7 @@ class Engine::Call {
   const std::string key;       // the caller's, for Cancel; may be empty
   const std::string protocol;  // for a verdict that says INFRA
   const CacheUse use;
-  const absl::Time arrived = absl::Now();
+  const SteadyTime arrived = SteadyTime::Now();
 
  private:
   mutable absl::Mutex mutex_;
@@ -228,7 +228,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options, Qu
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Engine::~Engine() {
-  Drain(absl::InfinitePast());
+  Drain(SteadyTime::InfinitePast());
   state_->Stop();
 }
 
@@ -295,7 +295,7 @@ bool Engine::State::Stopping() {
 
 void Engine::State::SleepUnlessStopping(absl::Duration duration) {
   absl::MutexLock lock(&stop_mutex);
-  stop_mutex.AwaitWithTimeout(absl::Condition(&stopping), duration);
+  AwaitFor(stop_mutex, absl::Condition(&stopping), duration);
 }
 
 // ------------------------------------------------------------------------------------------------------------ calls
@@ -318,7 +318,7 @@ std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVer
   const std::string content_key = state.ContentKeyOf(request, *device);
   if (request.use_cache && !noop) {
     if (std::optional<Verdict> cached = state.FindCached(content_key, request.trace_id)) {
-      state.metrics.CountRequest(CacheUse::kHit, absl::ToDoubleSeconds(absl::Now() - call->arrived));
+      state.metrics.CountRequest(CacheUse::kHit, absl::ToDoubleSeconds(SteadyTime::Now() - call->arrived));
       state.Finish(call.get(), *std::move(cached));
       return call;
     }
@@ -402,7 +402,7 @@ void Engine::State::Finish(Call* call, absl::StatusOr<JobResult> result) {
   if (!on_result) return;
   const auto* verdict = result.ok() ? std::get_if<Verdict>(&*result) : nullptr;
   if (verdict != nullptr && !verdict->from_cache) {
-    metrics.CountRequest(call->use, absl::ToDoubleSeconds(absl::Now() - call->arrived));
+    metrics.CountRequest(call->use, absl::ToDoubleSeconds(SteadyTime::Now() - call->arrived));
   }
   on_result(std::move(result));
   absl::MutexLock lock(&calls_mutex);
@@ -525,7 +525,7 @@ int64_t Engine::Cancel(const std::string& key) {
   return static_cast<int64_t>(found.size()) + queued.value_or(0);
 }
 
-void Engine::Drain(absl::Time deadline) {
+void Engine::Drain(SteadyTime deadline) {
   State& state = *state_;
   const bool farm = state.options.roster != nullptr;
   {
@@ -540,7 +540,7 @@ void Engine::Drain(absl::Time deadline) {
     const auto over = [](State* state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return state->calls.empty() && (state->working == 0 || !state->leasing_ended);
     };
-    state.calls_mutex.AwaitWithDeadline(absl::Condition(+over, &state), deadline);
+    AwaitUntil(state.calls_mutex, absl::Condition(+over, &state), deadline);
     for (const auto& [pointer, call] : state.calls) left.push_back(call);
   }
   for (const std::shared_ptr<Call>& call : left) {
@@ -603,7 +603,7 @@ std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> 
       if (leasing_ended) return std::nullopt;
       ++working;  // before the job is leased, so that a drain cannot miss it
     }
-    absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, absl::InfiniteFuture());
+    absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, SteadyTime::InfiniteFuture());
     if (leased.ok() && leased->has_value()) return *std::move(leased);
     EndLease();
     if (leased.ok()) continue;
@@ -649,7 +649,7 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   if (!state->signature) state->signature = signatures.Find(TaskContentKey(request.task));
   if (!state->signature) return Report(job, queue.Advance(job, DescribeKind(DeviceOf(job)), EncodeJobState(*state)));
 
-  const absl::Time begin = absl::Now();
+  const SteadyTime begin = SteadyTime::Now();
   if (ScreenedOut(job, request, *state)) return;
   absl::StatusOr<BuildResult> built = BuildSource(request, request.candidate.format, request.candidate.source, *state->signature);
   if (built.ok() && built->status == VerdictStatus::kOk && WantsScalar(request)) {
@@ -664,7 +664,7 @@ void Engine::State::BuildOne(const LeasedJob& job) {
       built = scalar.status();
     }
   }
-  state->build_seconds += absl::ToDoubleSeconds(absl::Now() - begin);
+  state->build_seconds += absl::ToDoubleSeconds(SteadyTime::Now() - begin);
   if (!built.ok() && IsCallersToFix(built.status())) {
     return Report(job, queue.Complete(job, EncodeJobResult(built.status())));
   }
@@ -679,7 +679,7 @@ bool Engine::State::ScreenedOut(const LeasedJob& job, const VerifyRequest& reque
   const bool on_gpu = request.candidate.backend == Backend::kCuda;
   if (options.screen == nullptr || !on_gpu || request.candidate.format != Format::kNative) return false;
   if (state.screened) return false;  // on its way to the device by now
-  const absl::Time begin = absl::Now();
+  const SteadyTime begin = SteadyTime::Now();
   std::optional<Verdict> verdict = options.screen->Look(request, *state.signature);
   if (!verdict) {
     metrics.CountScreen("passed");
@@ -692,7 +692,7 @@ bool Engine::State::ScreenedOut(const LeasedJob& job, const VerifyRequest& reque
     return false;
   }
   metrics.CountScreen("rejected");
-  state.build_seconds += absl::ToDoubleSeconds(absl::Now() - begin);
+  state.build_seconds += absl::ToDoubleSeconds(SteadyTime::Now() - begin);
   FinishVerdict(job, request, state, *std::move(verdict));
   return true;
 }
@@ -714,10 +714,10 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
   absl::Duration backoff = options.lane_backoff_min;
   while (!Stopping()) {
     if (!EnsureLane(slot, backoff)) continue;
-    const absl::Time free_since = absl::Now();
+    const SteadyTime free_since = SteadyTime::Now();
     const std::optional<LeasedJob> job = LeaseNext(kinds);
     if (!job) break;
-    const absl::Time begin = absl::Now();
+    const SteadyTime begin = SteadyTime::Now();
     std::shared_ptr<Lane> lane;
     {
       absl::MutexLock lock(&slot.mutex);
@@ -727,7 +727,7 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     const bool usable = LaneOne(slot, *lane, *job);
     EndLease();
     metrics.SetLane(slot.spec.name, usable ? LaneState::kIdle : LaneState::kDown);
-    metrics.CountLaneTime(slot.spec.name, absl::ToDoubleSeconds(absl::Now() - begin),
+    metrics.CountLaneTime(slot.spec.name, absl::ToDoubleSeconds(SteadyTime::Now() - begin),
                           absl::ToDoubleSeconds(std::min(job->waited, begin - free_since)));
     if (usable) continue;
     absl::MutexLock lock(&slot.mutex);
@@ -768,9 +768,9 @@ bool Engine::State::DescribeOne(Lane& lane, const LeasedJob& job, const JobPaylo
   state.signature = signatures.Find(task_key);
   if (!state.signature) {
     Report(job, queue.Renew(job, kLeaseSlack));
-    const absl::Time begin = absl::Now();
+    const SteadyTime begin = SteadyTime::Now();
     absl::StatusOr<Signature> signature = lane.Describe(TaskOf(payload));
-    state.queue_seconds += absl::ToDoubleSeconds(absl::Now() - begin);  // to its candidate it is a wait
+    state.queue_seconds += absl::ToDoubleSeconds(SteadyTime::Now() - begin);  // to its candidate it is a wait
     if (!signature.ok() && IsCallersToFix(signature.status())) {
       Report(job, queue.Complete(job, EncodeJobResult(signature.status())));
       return true;

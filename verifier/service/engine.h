@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/signature.h"
+#include "base/steady_time.h"
 #include "base/verdict.h"
 #include "base/verify_request.h"
 #include "verifier/build/builder.h"
@@ -90,7 +91,7 @@ class Engine {
 
   /// New calls get kUnavailable; returns when the open ones have ended or at the deadline, when the rest get
   /// kUnavailable too. Their jobs stay in the queue. In a farm nothing more is leased, and what is leased is finished.
-  void Drain(absl::Time deadline);
+  void Drain(SteadyTime deadline);
 
   /// Of the whole farm, where it is one.
   Capabilities GetCapabilities() const;

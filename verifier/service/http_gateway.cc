@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/strings.h"
 #include "hone/v1/verifier.pb.h"
 #include "nlohmann/json.hpp"
@@ -237,7 +238,7 @@ class Gateway final : public HttpGateway {
   AccessControl* const access_;
   TaskTable tasks_;
   const Logger log_;
-  const absl::Time started_ = absl::Now();
+  const SteadyTime started_ = SteadyTime::Now();
   std::atomic<int64_t> body_bytes_{0};
   std::atomic<int64_t> finished_{0};
   std::atomic<int64_t> last_key_{0};
@@ -435,7 +436,7 @@ absl::StatusOr<Gateway::Waiting> Gateway::Submit(const Json& json, const Call& c
 absl::StatusOr<Verdict> Gateway::AwaitVerdict(Waiting& waiting) const {
   {
     absl::MutexLock lock(&waiting.state->mutex);
-    if (waiting.state->mutex.AwaitWithTimeout(absl::Condition(&waiting.state->done), options_.patience)) {
+    if (AwaitFor(waiting.state->mutex, absl::Condition(&waiting.state->done), options_.patience)) {
       HONE_RETURN_IF_ERROR(waiting.state->verdict.status());
       if (waiting.state->verdict->status != VerdictStatus::kInfra) return waiting.state->verdict;
       return absl::UnavailableError(absl::StrCat("not judged, for a fault that is ours: ", waiting.state->verdict->message));
@@ -550,7 +551,7 @@ Answer Gateway::Health() const {
                        {"memory_usage", {{"queue_bytes", stats.bytes}, {"queue_limit_bytes", stats.limit_bytes},
                                          {"body_bytes", body_bytes_.load()}}},
                        {"active_tasks", tasks_.running()}, {"total_processed", finished_.load()},
-                       {"uptime", absl::ToDoubleSeconds(absl::Now() - started_)}})};
+                       {"uptime", absl::ToDoubleSeconds(SteadyTime::Now() - started_)}})};
 }
 
 Answer Gateway::QueueStatus() const {

@@ -8,9 +8,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "verifier/service/noop_lane.h"
 #include "verifier/service/wire.h"
@@ -25,7 +25,7 @@ class LaneProcess final : public Lane {
   LaneProcess(Child child, UniqueFd socket, absl::Duration grace)
       : child_(std::move(child)), socket_(std::move(socket)), grace_(grace) {}
 
-  absl::Status AwaitReady(absl::Time deadline) {
+  absl::Status AwaitReady(SteadyTime deadline) {
     const absl::StatusOr<LaneReply> reply = Receive(deadline);
     if (!reply.ok()) return reply.status();
     const auto* facts = std::get_if<LaneFacts>(&*reply);
@@ -35,12 +35,12 @@ class LaneProcess final : public Lane {
   }
 
   absl::StatusOr<Verdict> Judge(const LaneJob& job) override {
-    const absl::Time deadline = absl::Now() + absl::Milliseconds(job.protocol.run_timeout_ms) + grace_;
+    const SteadyTime deadline = SteadyTime::Now() + absl::Milliseconds(job.protocol.run_timeout_ms) + grace_;
     return Ask<Verdict>(job, deadline);
   }
 
   absl::StatusOr<Signature> Describe(const Task& task) override {
-    return Ask<Signature>(task, absl::Now() + grace_);
+    return Ask<Signature>(task, SteadyTime::Now() + grace_);
   }
 
   LaneFacts Facts() const override { return facts_; }
@@ -54,7 +54,7 @@ class LaneProcess final : public Lane {
 
  private:
   template <class Answer>
-  absl::StatusOr<Answer> Ask(const LaneRequest& request, absl::Time deadline) {
+  absl::StatusOr<Answer> Ask(const LaneRequest& request, SteadyTime deadline) {
     const absl::Status sent = SendFrame(socket_.get(), EncodeLaneRequest(request), deadline);
     if (!sent.ok()) return Died(sent);
     absl::StatusOr<LaneReply> reply = Receive(deadline);
@@ -63,7 +63,7 @@ class LaneProcess final : public Lane {
     return absl::InternalError("the lane answered another question");
   }
 
-  absl::StatusOr<LaneReply> Receive(absl::Time deadline) {
+  absl::StatusOr<LaneReply> Receive(SteadyTime deadline) {
     absl::StatusOr<std::string> frame = ReceiveFrame(socket_.get(), deadline);
     if (!frame.ok()) return Died(frame.status());
     return DecodeLaneReply(*frame);
@@ -80,7 +80,7 @@ class LaneProcess final : public Lane {
       return absl::DeadlineExceededError("the lane did not answer in time and was killed");
     }
     // The socket closes an instant before the process can be reaped.
-    absl::StatusOr<int> code = child_.Wait(absl::Now() + absl::Seconds(1));
+    absl::StatusOr<int> code = child_.Wait(SteadyTime::Now() + absl::Seconds(1));
     child_.Kill();
     if (!code.ok()) return absl::UnavailableError(absl::StrCat("the lane is gone: ", cause.message()));
     if (*code > 128) return absl::UnavailableError(absl::StrCat("the lane died of signal ", *code - 128));
@@ -133,12 +133,12 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   theirs.Reset();
   auto lane = std::make_unique<LaneProcess>(std::move(child), std::move(ours), options.grace);
-  HONE_RETURN_IF_ERROR(lane->AwaitReady(absl::Now() + options.start_timeout));
+  HONE_RETURN_IF_ERROR(lane->AwaitReady(SteadyTime::Now() + options.start_timeout));
   return std::unique_ptr<Lane>(std::move(lane));
 }
 
 int ServeLane(int fd, const LaneOptions& options) {
-  constexpr absl::Time kNever = absl::InfiniteFuture();
+  constexpr SteadyTime kNever = SteadyTime::InfiniteFuture();
   absl::StatusOr<std::unique_ptr<Lane>> lane = CreateLane(options);
   if (!SendFrame(fd, EncodeLaneReply(Greeting(lane)), kNever).ok() || !lane.ok()) return 1;
   while (true) {

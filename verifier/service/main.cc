@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/queue/redis_connection.h"
 #include "verifier/rules/rule.h"
 #include "verifier/service/config.h"
@@ -80,12 +81,12 @@ void DrainOnSignal(Server& server, const Logger& log, const sigset_t& signals, a
   log.Info("draining", {{"signal", signal}, {"at_most_s", absl::ToDoubleSeconds(patience)}});
   absl::Notification drained;
   std::thread drain([&] {
-    server.Drain(absl::Now() + patience);
+    server.Drain(SteadyTime::Now() + patience);
     drained.Notify();
   });
-  while (!drained.WaitForNotificationWithTimeout(absl::Milliseconds(50))) {
-    const timespec no_time = {};
-    if (sigtimedwait(&signals, nullptr, &no_time) > 0) std::_Exit(kOurFault);
+  while (!drained.HasBeenNotified()) {
+    const timespec moment = {0, 50'000'000};
+    if (sigtimedwait(&signals, nullptr, &moment) > 0) std::_Exit(kOurFault);
   }
   drain.join();
 }

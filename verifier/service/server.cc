@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "verifier/build/builder_set.h"
 #include "verifier/build/cpu_builder.h"
 #include "verifier/build/cuda_builder.h"
@@ -398,7 +399,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Server::~Server() {
-  state_->engine->Drain(absl::InfinitePast());
+  state_->engine->Drain(SteadyTime::InfinitePast());
   if (!state_->server) return;
   // Every call has its answer. What is left are idle connections, whose clients may not be looking.
   state_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
@@ -406,7 +407,7 @@ Server::~Server() {
 
 const std::vector<std::string>& Server::addresses() const { return state_->addresses; }
 
-void Server::Drain(absl::Time deadline) {
+void Server::Drain(SteadyTime deadline) {
   if (state_->server) state_->server->GetHealthCheckService()->SetServingStatus(false);
   state_->engine->Drain(deadline);
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "base/log.h"
+#include "base/steady_time.h"
 #include "verifier/service/config.h"
 
 namespace hone::verifier {
@@ -25,7 +25,7 @@ class Server {
   const std::vector<std::string>& addresses() const;
 
   /// Reports NOT_SERVING, refuses new requests, and returns when the open ones are answered or at the deadline.
-  void Drain(absl::Time deadline);
+  void Drain(SteadyTime deadline);
 
  private:
   struct State;

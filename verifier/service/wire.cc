@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/strings.h"
 #include "hone/internal/lane.pb.h"
 #include "proto/convert.h"
@@ -204,9 +204,9 @@ absl::StatusOr<LaneReply> DecodeLaneReply(absl::string_view bytes) {
 
 namespace {
 
-absl::Status WaitFor(int fd, short events, absl::Time deadline) {
+absl::Status WaitFor(int fd, short events, SteadyTime deadline) {
   while (true) {
-    const absl::Duration left = std::min(deadline - absl::Now(), absl::Hours(1));
+    const absl::Duration left = std::min(deadline - SteadyTime::Now(), absl::Hours(1));
     if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("no answer before the deadline");
     pollfd poll_fd{fd, events, 0};
     const int ready = poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
@@ -217,7 +217,7 @@ absl::Status WaitFor(int fd, short events, absl::Time deadline) {
 
 absl::Status Gone() { return absl::UnavailableError("the other end is gone"); }
 
-absl::Status SendAll(int fd, const char* data, size_t size, absl::Time deadline) {
+absl::Status SendAll(int fd, const char* data, size_t size, SteadyTime deadline) {
   while (size > 0) {
     const ssize_t sent = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
@@ -232,7 +232,7 @@ absl::Status SendAll(int fd, const char* data, size_t size, absl::Time deadline)
   return absl::OkStatus();
 }
 
-absl::Status ReceiveAll(int fd, char* data, size_t size, absl::Time deadline) {
+absl::Status ReceiveAll(int fd, char* data, size_t size, SteadyTime deadline) {
   while (size > 0) {
     const ssize_t received = recv(fd, data, size, MSG_DONTWAIT);
     if (received > 0) {
@@ -249,7 +249,7 @@ absl::Status ReceiveAll(int fd, char* data, size_t size, absl::Time deadline) {
 
 }  // namespace
 
-absl::Status SendFrame(int fd, absl::string_view bytes, absl::Time deadline) {
+absl::Status SendFrame(int fd, absl::string_view bytes, SteadyTime deadline) {
   HONE_CHECK(bytes.size() <= kMaxFrameBytes);
   const auto size = static_cast<uint32_t>(bytes.size());
   std::string frame(sizeof(size), '\0');
@@ -258,7 +258,7 @@ absl::Status SendFrame(int fd, absl::string_view bytes, absl::Time deadline) {
   return SendAll(fd, frame.data(), frame.size(), deadline);
 }
 
-absl::StatusOr<std::string> ReceiveFrame(int fd, absl::Time deadline) {
+absl::StatusOr<std::string> ReceiveFrame(int fd, SteadyTime deadline) {
   uint32_t size = 0;
   HONE_RETURN_IF_ERROR(ReceiveAll(fd, reinterpret_cast<char*>(&size), sizeof(size), deadline));
   if (size > kMaxFrameBytes) return absl::DataLossError(absl::StrCat("a frame of ", size, " bytes"));

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "base/signature.h"
+#include "base/steady_time.h"
 #include "base/task.h"
 #include "base/verdict.h"
 #include "base/verify_request.h"
@@ -53,7 +53,7 @@ absl::StatusOr<LaneReply> DecodeLaneReply(absl::string_view bytes);
 
 /// Length-prefixed messages over a stream socket. kUnavailable: the other end is gone. kDeadlineExceeded: nothing, or
 /// not all of it, before the deadline; the stream is then of no further use.
-absl::Status SendFrame(int fd, absl::string_view bytes, absl::Time deadline);
-absl::StatusOr<std::string> ReceiveFrame(int fd, absl::Time deadline);
+absl::Status SendFrame(int fd, absl::string_view bytes, SteadyTime deadline);
+absl::StatusOr<std::string> ReceiveFrame(int fd, SteadyTime deadline);
 
 }  // namespace hone::verifier

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/steady_time.h"
 #include "tests/support/memory_folder.h"
 #include "verifier/queue/sqlite_queue.h"
 
@@ -24,13 +25,15 @@ const std::vector<std::string> kBuild = {"build/cpu"};
 struct Fixture {
   TempFolder folder = MemoryFolder("queue_test");
   std::shared_ptr<std::atomic<int64_t>> now_s = std::make_shared<std::atomic<int64_t>>(1'000'000);
+  std::shared_ptr<std::atomic<int64_t>> set_ahead_s = std::make_shared<std::atomic<int64_t>>(0);  // the time of day only
   SqliteQueueOptions options;
   std::unique_ptr<Queue> queue;
 
   Fixture() {
     options.path = folder.path() + "/queue.db";
     options.version = "test";
-    options.now = [now_s = now_s] { return absl::FromUnixSeconds(*now_s); };
+    options.now = [now_s = now_s, ahead_s = set_ahead_s] { return absl::FromUnixSeconds(*now_s + *ahead_s); };
+    options.steady_now = [now_s = now_s] { return SteadyTime() + absl::Seconds(now_s->load()); };
     Reopen();
   }
   void Reopen() {
@@ -42,7 +45,7 @@ struct Fixture {
   }
   std::optional<LeasedJob> LeaseNow(const std::vector<std::string>& kinds = kBuild,
                                     absl::Duration duration = absl::Seconds(30)) {
-    auto leased = queue->Lease(kinds, duration, absl::InfinitePast());
+    auto leased = queue->Lease(kinds, duration, SteadyTime::InfinitePast());
     REQUIRE(leased.ok());
     return *leased;
   }
@@ -195,6 +198,22 @@ TEST_CASE("Each kind has its own tries", "[verifier][queue]") {
   for (int i = 0; i < 2; ++i) REQUIRE(f.queue->Fail(*f.LeaseNow(), "x").ok());
   REQUIRE(f.queue->Advance(*f.LeaseNow(), "lane/cpu", "").ok());
   CHECK(f.LeaseNow({"lane/cpu"})->tries == 1);
+}
+
+TEST_CASE("Setting the machine's clock ends no lease, and ages no job below nothing", "[verifier][queue]") {
+  Fixture f;
+  REQUIRE(f.queue->Submit(Job("held"), nullptr).ok());
+  REQUIRE(f.queue->Submit(Job("waiting"), nullptr).ok());
+  const std::optional<LeasedJob> held = f.LeaseNow();
+  *f.set_ahead_s = 86'400;
+  CHECK(f.queue->Renew(*held, absl::Seconds(30)).ok());
+  *f.set_ahead_s = -86'400;
+  const std::optional<LeasedJob> next = f.LeaseNow();
+  REQUIRE(next);
+  CHECK(next->key == "waiting");
+  CHECK(next->waited == absl::ZeroDuration());
+  *f.now_s += 31;
+  CHECK(f.LeaseNow()->key == "held");
 }
 
 TEST_CASE("A lease that ends goes to another worker and the first one's report is refused", "[verifier][queue]") {
@@ -409,7 +428,7 @@ TEST_CASE("Lease waits for work and Close wakes it", "[verifier][queue]") {
   for (int i = 0; i < 3; ++i) {
     workers.emplace_back([&] {
       while (true) {
-        auto leased = f.queue->Lease(kBuild, absl::Hours(1), absl::InfiniteFuture());
+        auto leased = f.queue->Lease(kBuild, absl::Hours(1), SteadyTime::InfiniteFuture());
         if (!leased.ok() || !*leased) break;
         ++got;
         f.queue->Complete(**leased, "r").IgnoreError();
@@ -442,7 +461,7 @@ TEST_CASE("Lease waits for work and Close wakes it", "[verifier][queue]") {
     if (!(*queue)->Submit(submission, nullptr).ok()) _exit(1);
     promise('+', i);
     if (i % 3 != 0) continue;
-    auto leased = (*queue)->Lease(kBuild, absl::Hours(1), absl::InfinitePast());
+    auto leased = (*queue)->Lease(kBuild, absl::Hours(1), SteadyTime::InfinitePast());
     if (!leased.ok() || !*leased) _exit(1);
     if (i % 2 == 0) {
       if (!(*queue)->Advance(**leased, "lane/cpu", std::string(50'000, 's')).ok()) _exit(1);
@@ -457,6 +476,7 @@ TEST_CASE("Lease waits for work and Close wakes it", "[verifier][queue]") {
 TEST_CASE("A writer killed at any moment loses no job that it was told is queued", "[verifier][queue]") {
   Fixture f;
   f.options.now = absl::Now;
+  f.options.steady_now = SteadyTime::Now;
   f.options.max_tries = 1000;  // leases that end with the child are not what this is about
   f.queue.reset();
   std::set<std::string> owed;

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "tests/support/redis_server.h"
 
 namespace hone::verifier {
@@ -71,12 +72,12 @@ struct Fixture {
   /// Waits for the submissions that are on their way.
   std::optional<LeasedJob> LeaseSoon(const std::vector<std::string>& kinds = kBuild,
                                      absl::Duration duration = absl::Seconds(30), Queue* from = nullptr) const {
-    auto leased = (from == nullptr ? *queue : *from).Lease(kinds, duration, absl::Now() + absl::Seconds(10));
+    auto leased = (from == nullptr ? *queue : *from).Lease(kinds, duration, SteadyTime::Now() + absl::Seconds(10));
     REQUIRE(leased.ok());
     return *leased;
   }
   std::optional<LeasedJob> LeaseNow(const std::vector<std::string>& kinds = kBuild) const {
-    auto leased = queue->Lease(kinds, absl::Seconds(30), absl::InfinitePast());
+    auto leased = queue->Lease(kinds, absl::Seconds(30), SteadyTime::InfinitePast());
     REQUIRE(leased.ok());
     return *leased;
   }
@@ -410,7 +411,7 @@ TEST_CASE("Lease waits for work of its kinds in any process and Close wakes it",
     workers.emplace_back([&, i] {
       Queue& queue = *queues[static_cast<size_t>(i % 2)];
       while (true) {
-        auto leased = queue.Lease(kBuild, absl::Hours(1), absl::InfiniteFuture());
+        auto leased = queue.Lease(kBuild, absl::Hours(1), SteadyTime::InfiniteFuture());
         if (!leased.ok() || !*leased) break;
         ++got;
         queue.Complete(**leased, "r").IgnoreError();

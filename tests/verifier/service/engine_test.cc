@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/steady_time.h"
 #include "tests/verifier/service/fakes.h"
 #include "verifier/service/noop_lane.h"
 
@@ -279,7 +280,7 @@ TEST_CASE("Draining refuses new requests and waits for the open ones", "[verifie
   f.engine->Verify(Request("hang"), open.Callback());
   REQUIRE(Eventually([&] { return f.counts.hanging == 1; }));
   SECTION("until they are done") {
-    std::thread drain([&] { f.engine->Drain(absl::Now() + absl::Seconds(30)); });
+    std::thread drain([&] { f.engine->Drain(SteadyTime::Now() + absl::Seconds(30)); });
     REQUIRE(Eventually([&] { return absl::IsUnavailable(f.Verify("compile").status()); }));
     CHECK(open.count() == 0);
     f.counts.release.Notify();
@@ -287,7 +288,7 @@ TEST_CASE("Draining refuses new requests and waits for the open ones", "[verifie
     CHECK(open.Wait()->ok());
   }
   SECTION("until its time is over, and then tells the callers so") {
-    f.engine->Drain(absl::Now());
+    f.engine->Drain(SteadyTime::Now());
     CHECK(absl::IsUnavailable(open.Wait().status()));
   }
 }

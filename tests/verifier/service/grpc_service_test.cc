@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 #include "hone/v1/verifier.grpc.pb.h"
 #include "tests/verifier/service/fakes.h"
 #include "verifier/client/client.h"
@@ -37,7 +38,7 @@ struct Fixture : EngineFixture {
   }
   ~Fixture() {
     if (!counts.release.HasBeenNotified()) counts.release.Notify();
-    engine->Drain(absl::InfinitePast());
+    engine->Drain(SteadyTime::InfinitePast());
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
   }
   std::unique_ptr<v1::Verifier::Stub> NewStub() const {

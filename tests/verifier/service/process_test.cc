@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/process_tree.h"
@@ -146,7 +147,7 @@ TEST_CASE("SIGTERM ends an idle server with exit code 0", "[verifier][process]")
   REQUIRE(ClientOf("unix:" + folder.path() + "/s") != nullptr);
   while (!FileExists(folder.path() + "/s")) absl::SleepFor(absl::Milliseconds(5));
   child->Terminate();
-  const absl::StatusOr<int> code = child->Wait(absl::Now() + absl::Seconds(20));
+  const absl::StatusOr<int> code = child->Wait(SteadyTime::Now() + absl::Seconds(20));
   REQUIRE(code.ok());
   CHECK(*code == 0);
 }
