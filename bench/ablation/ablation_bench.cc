@@ -255,7 +255,8 @@ absl::Status RunAll(const Options& options, const std::vector<Variant>& variants
     for (const Variant& variant : variants) {
       if (Done(FolderOfRun(options, variant.name, seed))) continue;
       HONE_RETURN_IF_ERROR(RunVariant(options, variant, seed));
-      const double left = absl::ToDoubleSeconds(SteadyTime::Now() - start) / ++done * (missing - done);
+      ++done;
+      const double left = absl::ToDoubleSeconds(SteadyTime::Now() - start) / done * (missing - done);
       std::fprintf(stderr, "%d of %d runs, %s left\n", done, missing, HumanSeconds(left).c_str());
     }
   }
