@@ -112,10 +112,11 @@ absl::StatusOr<std::vector<BenchResult>> ReadResults(const std::string& path) {
 
 absl::Status RecordResults(const std::string& path, const std::vector<BenchResult>& results) {
   for (const BenchResult& result : results) HONE_RETURN_IF_ERROR(CheckResult(result));
-  // The folder is locked, not the file: the file is replaced by every write.
-  UniqueFd folder(open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return ErrnoStatus(errno, absl::StrCat("opening folder of ", path));
-  if (flock(folder.get(), LOCK_EX) != 0) return ErrnoStatus(errno, absl::StrCat("locking folder of ", path));
+  // A file of its own is locked: the results are replaced by every write.
+  const std::string lock_path = path + ".lock";
+  const UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock) return ErrnoStatus(errno, absl::StrCat("opening ", lock_path));
+  if (flock(lock.get(), LOCK_EX) != 0) return ErrnoStatus(errno, absl::StrCat("locking ", lock_path));
   HONE_ASSIGN_OR_RETURN(const std::vector<BenchResult> old, ReadResults(path));
   std::map<std::pair<std::string, std::string>, BenchResult> by_key;
   for (const auto* list : {&old, &results}) {

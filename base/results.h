@@ -35,8 +35,8 @@ std::string CurrentCommit(const std::string& source_folder);
 absl::StatusOr<std::vector<BenchResult>> ReadResults(const std::string& path);
 
 /// Puts the figures into the file, each in the place of an earlier one with the same id and machine. Readers see the
-/// old file or the new one; programs that record at the same time do not lose each other's figures. kInvalidArgument: a
-/// value that is not finite, or an empty id, unit, command or machine.
+/// old file or the new one; programs that record at the same time do not lose each other's figures: they take turns by a
+/// lock on `path`.lock, which stays. kInvalidArgument: a value that is not finite, or an empty id, unit, command or machine.
 absl::Status RecordResults(const std::string& path, const std::vector<BenchResult>& results);
 
 /// The page docs/benchmarks.md: one table for each group of ids.

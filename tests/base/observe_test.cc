@@ -1,5 +1,7 @@
 // What a person or a tool watches a run by: log lines, progress, metrics, recorded figures; and the clock behind them.
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch_test_macros.hpp>
@@ -240,20 +242,13 @@ TEST_CASE("Metrics go to JSON Lines too, values that are not finite as null", "[
 
 // ---- Recorded figures. ----
 
-/// A folder that nobody has locked: recording locks it, and a TempFolder is locked by its owner.
-std::string ResultsFolder(const TempFolder& folder) {
-  const std::string path = folder.path() + "/bench";
-  REQUIRE(MakeFolders(path).ok());
-  return path;
-}
-
 BenchResult Figure(const std::string& id, double value, const std::string& machine = "2 cores") {
   return {id, value, "s", "make bench", machine, "2026-11-30", "abc"};
 }
 
 TEST_CASE("A recorded figure replaces the one of the same id and machine", "[base][results]") {
   const TempFolder folder = Folder();
-  const std::string path = ResultsFolder(folder) + "/results.json";
+  const std::string path = folder.path() + "/results.json";
   REQUIRE(RecordResults(path, {Figure("b.x", 1), Figure("a.y", 2)}).ok());
   REQUIRE(RecordResults(path, {Figure("b.x", 3), Figure("b.x", 4, "NVIDIA H200")}).ok());
   CHECK(ReadResults(path).value() ==
@@ -262,7 +257,7 @@ TEST_CASE("A recorded figure replaces the one of the same id and machine", "[bas
 
 TEST_CASE("Programs that record at the same time lose nothing", "[base][results]") {
   const TempFolder folder = Folder();
-  const std::string path = ResultsFolder(folder) + "/results.json";
+  const std::string path = folder.path() + "/results.json";
   std::vector<pid_t> children;
   for (int child = 0; child < 8; ++child) {
     const pid_t pid = fork();
@@ -278,9 +273,18 @@ TEST_CASE("Programs that record at the same time lose nothing", "[base][results]
   CHECK(ReadResults(path)->size() == 8);
 }
 
+TEST_CASE("A locked folder, as a temporary one is by its owner, keeps nobody from recording in it", "[base][results]") {
+  const TempFolder folder = Folder();
+  const UniqueFd other(open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  REQUIRE(flock(other.get(), LOCK_EX | LOCK_NB) != 0);  // its owner holds it
+  const std::string path = folder.path() + "/results.json";
+  REQUIRE(RecordResults(path, {Figure("a.x", 1)}).ok());
+  CHECK(ReadResults(path)->size() == 1);
+}
+
 TEST_CASE("Figures that are not numbers or cannot be measured again are refused", "[base][results]") {
   const TempFolder folder = Folder();
-  const std::string path = ResultsFolder(folder) + "/results.json";
+  const std::string path = folder.path() + "/results.json";
   CHECK_FALSE(RecordResults(path, {Figure("a.x", std::nan(""))}).ok());
   BenchResult no_command = Figure("a.x", 1);
   no_command.command = "";

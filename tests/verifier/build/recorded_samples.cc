@@ -4,42 +4,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <regex>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/file.h"
 #include "tests/support/shared_data.h"
 
 namespace hone::test {
 namespace {
 
-struct Parameter {
-  std::string type;  // without spaces: "constfloat*"
-  std::string name;
-};
-
-std::vector<Parameter> Parameters(const std::string& declaration) {
-  std::vector<Parameter> parameters;
-  const size_t open = declaration.find('('), close = declaration.rfind(')');
-  for (absl::string_view part : absl::StrSplit(declaration.substr(open + 1, close - open - 1), ',')) {
-    const std::string text(absl::StripAsciiWhitespace(part));
-    const size_t space = text.rfind(' ');
-    std::string type = text.substr(0, space);
-    type.erase(std::remove(type.begin(), type.end(), ' '), type.end());
-    parameters.push_back({type, text.substr(space + 1)});
-  }
-  return parameters;
-}
-
 // Elements of a tensor of a task, from its sizes by name.
-using Sizes = std::map<std::string, int64_t>;
 int64_t Elements(const std::string& task, const std::string& tensor, const Sizes& s) {
   const auto at = [&s](const char* name) { return s.at(name); };
   if (s.count("n")) return task == "mse_loss" && tensor == "out" ? 1 : at("n");
@@ -61,66 +35,35 @@ int64_t Elements(const std::string& task, const std::string& tensor, const Sizes
 }  // namespace
 
 std::vector<RecordedSample> ReadRecordedSamples() {
-  std::vector<RecordedSample> samples;
   const std::string path = SharedData("qwen_coder_native_samples.jsonl");
   const auto text = ReadFile(path);
-  if (!text.ok()) return samples;
-  int number = 0;
-  for (absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
-    const auto json = nlohmann::json::parse(line.begin(), line.end());
-    RecordedSample sample;
-    sample.task = json.at("task");
-    sample.declaration = json.at("signature");
-    sample.check_sizes = json.at("check_sizes").get<std::vector<std::vector<int64_t>>>();
-    sample.source = json.at("source");
-    sample.verdict = json.at("verdict_h200");
-    sample.number = ++number;
-    samples.push_back(std::move(sample));
-  }
-  return samples;
+  if (!text.ok()) return {};
+  return cli::ParseRecordedSamples(*text, path).value();
 }
 
-Signature SignatureOf(const RecordedSample& sample, std::string* adapted) {
-  Signature signature;
+Signature SignatureOf(const RecordedSample& sample) {
   std::vector<std::string> sizes, scalars;
   std::vector<TensorArgument> tensors;
-  bool reordered = false;
-  std::vector<std::string> names;
-  const auto parameters = Parameters(sample.declaration);
-  for (const Parameter& p : parameters) {
-    names.push_back(p.name);
-    if (absl::EndsWith(p.type, "*")) {
-      const DType dtype = absl::StrContains(p.type, "int") ? DType::kInt32 : DType::kFloat32;
-      tensors.push_back(absl::StartsWith(p.type, "const") ? Input(p.name, dtype) : Output(p.name, dtype));
-    } else if (p.type == "int") {
-      sizes.push_back(p.name);
-      reordered = reordered || !scalars.empty();
-    } else if (p.type == "float") {
-      scalars.push_back(p.name);
+  for (const cli::RecordedArgument& argument : sample.arguments) {
+    if (absl::EndsWith(argument.type, "*")) {
+      const DType dtype = absl::StrContains(argument.type, "int") ? DType::kInt32 : DType::kFloat32;
+      const bool input = absl::StartsWith(argument.type, "const");
+      tensors.push_back(input ? Input(argument.name, dtype) : Output(argument.name, dtype));
+    } else {
+      (argument.type == "int" ? sizes : scalars).push_back(argument.name);
     }
   }
-  signature = MakeSignature(std::move(tensors), sizes, scalars);
-  *adapted = sample.source;
-  if (reordered) {
-    *adapted = absl::StrCat(std::regex_replace(sample.source, std::regex("\\blaunch\\b"), "recorded_launch"), "\n",
-                            signature.Declaration(), " { recorded_launch(", absl::StrJoin(names, ", "), "); }\n");
-  }
-  return signature;
+  return MakeSignature(std::move(tensors), sizes, scalars);
 }
 
-Call MakeCall(const RecordedSample& sample, const Signature& signature, const std::vector<int64_t>& sizes, uint64_t seed) {
-  Sizes named;
-  for (size_t i = 0; i < sizes.size(); ++i) named[signature.sizes[i].name] = sizes[i];
+Call MakeCall(const RecordedSample& sample, const Signature& signature, const Sizes& sizes, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   Call call;
-  call.sizes = sizes;
-  for (const auto& scalar : signature.scalars) {
-    (void)scalar;
-    call.scalars.push_back(1.7);
-  }
+  for (const SizeArgument& size : signature.sizes) call.sizes.push_back(sizes.at(size.name));
+  call.scalars.assign(signature.scalars.size(), 1.7);
   for (const TensorArgument& tensor : signature.tensors) {
-    std::vector<float> values(Elements(sample.task, tensor.spec.name, named));
+    std::vector<float> values(Elements(sample.task, tensor.spec.name, sizes));
     for (float& v : values) v = normal(random);
     call.tensors.push_back(Bytes(values));
   }

@@ -44,7 +44,8 @@ struct Judged {
 
 Judged Judge(Builder& builder, const test::RecordedSample& sample) {
   BuildRequest request;
-  request.signature = test::SignatureOf(sample, &request.candidate.source);
+  request.signature = test::SignatureOf(sample);
+  request.candidate.source = cli::AdaptSource(sample, request.signature).value();
   const auto build = builder.Build(request);
   REQUIRE(build.ok());
   if (build->status == VerdictStatus::kCompile) return {"compile", build->message};
@@ -83,9 +84,9 @@ TEST_CASE("The CPU backend accepts the recorded answers that an H200 accepted, a
   for (const auto& sample : samples) {
     const Judged judged = Judge(**builder, sample);
     ++table[{sample.verdict, judged.verdict}];
-    INFO("line " << sample.number << ", " << sample.task << ": " << judged.detail);
+    INFO("line " << sample.line << ", " << sample.task << ": " << judged.detail);
     if (sample.verdict == "wrong" && judged.verdict == "fault") {
-      stricter[sample.number] = judged.detail;
+      stricter[sample.line] = judged.detail;
     } else if (sample.verdict == "oob_write" || sample.verdict == "crash") {
       CHECK(judged.verdict == "fault");
     } else {
