@@ -2,11 +2,8 @@
 // with random weights. One JSON object a line.
 //
 //   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [score] [lora]     default: cuda, all
-//   torchrun --nproc-per-node 2 --no-python learner_bench cuda sharded
 //
-// FLOP per token: train 6 N + 12 L d s, forward 2 N + 4 L d s, with N the weights that are multiplied with (a table
-// that is only looked up is left out), d the width of all query heads and s the sequence length. Peak: bf16 without
-// sparsity, 989e12.
+// How FLOP are counted: workload.h.
 
 #include <chrono>
 #include <cmath>
@@ -15,101 +12,34 @@
 #include <set>
 #include <string>
 
+#include "bench/learner/workload.h"
 #include "cmake/torch_pch.h"
 #include "policy/model/device.h"
 #include "policy/model/lora.h"
 #include "policy/model/rows.h"
-#include "trainer/comm/communicator.h"
 #include "trainer/loop/scorer.h"
 #include "trainer/loop/sft_trainer.h"
 
 namespace hone {
 namespace {
 
+using bench::AttentionFlops;
+using bench::FillRandom;
+using bench::kPeakFlops;
+using bench::MedianSeconds;
+using bench::Multiplied;
+using bench::Qwen1_5B;
+using bench::Qwen8B;
+using bench::Sequences;
+using bench::Shape;
 using policy::Decoder;
 using policy::ModelConfig;
-
-constexpr double kPeakFlops = 989e12;
-
-ModelConfig Shape(int64_t vocab, int64_t hidden, int64_t intermediate, int64_t layers, int64_t heads, int64_t kv_heads,
-                  int64_t head_dim) {
-  ModelConfig config;
-  config.vocab_size = vocab;
-  config.hidden_size = hidden;
-  config.intermediate_size = intermediate;
-  config.num_hidden_layers = layers;
-  config.num_attention_heads = heads;
-  config.num_key_value_heads = kv_heads;
-  config.head_dim = head_dim;
-  config.max_position_embeddings = 32768;
-  config.rope.theta = 1e6;
-  return config;
-}
-
-ModelConfig Qwen1_5B() {
-  ModelConfig config = Shape(151936, 1536, 8960, 28, 12, 2, 128);
-  config.family = "qwen2";
-  config.attention_bias = true;
-  return config;
-}
-
-ModelConfig Qwen8B() {
-  ModelConfig config = Shape(151936, 4096, 12288, 36, 32, 8, 128);
-  config.family = "qwen3";
-  config.query_key_norm = true;
-  config.tie_word_embeddings = false;
-  return config;
-}
-
-double Multiplied(const Decoder& decoder) {
-  const ModelConfig& c = decoder.config();
-  return static_cast<double>(decoder.parameters().count() - (c.tie_word_embeddings ? 0 : c.vocab_size * c.hidden_size));
-}
-
-double AttentionFlops(const ModelConfig& c, double per_layer, int64_t length) {
-  return per_layer * static_cast<double>(c.num_hidden_layers * c.num_attention_heads * c.head_dim) *
-         static_cast<double>(length);
-}
 
 std::unique_ptr<Decoder> RandomDecoder(const ModelConfig& config, const at::Device& device, bool checkpoint) {
   auto decoder =
       Decoder::Create(config, {.device = device, .dtype = at::kBFloat16, .checkpoint_activations = checkpoint}).value();
-  at::NoGradGuard no_grad;
-  for (const policy::NamedTensor& named : decoder->parameters().named()) {
-    at::Tensor tensor = named.tensor;
-    tensor.dim() == 1 ? tensor.fill_(named.name.find("norm") != std::string::npos ? 1.0 : 0.0)
-                      : tensor.normal_(0, 0.02);
-  }
+  FillRandom(*decoder);
   return decoder;
-}
-
-// Every token is trained on, except each sequence's first.
-std::vector<trainer::TrainSequence> Sequences(int64_t count, int64_t length, int64_t vocab) {
-  std::vector<trainer::TrainSequence> out;
-  uint64_t state = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    std::vector<int32_t> ids(length + 1);  // the last one is only predicted
-    for (int32_t& id : ids) {
-      state = state * 6364136223846793005ull + 1442695040888963407ull;
-      id = static_cast<int32_t>((state >> 33) % static_cast<uint64_t>(vocab));
-    }
-    out.push_back(trainer::PromptAndResponse({ids[0]}, {ids.begin() + 1, ids.end()}));
-  }
-  return out;
-}
-
-template <class Body>
-double MedianSeconds(const at::Device& device, int warm, int runs, const Body& body) {
-  std::vector<double> seconds;
-  for (int i = 0; i < warm + runs; ++i) {
-    policy::Synchronize(device);
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    policy::Synchronize(device);
-    if (i >= warm) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
 }
 
 void Print(const char* id, double tokens, double seconds, double flops_per_token, const at::Device& device) {
@@ -435,67 +365,6 @@ void Score(const at::Device& device) {
   Print("qwen8b score", 4 * 4096, median, 2 * Multiplied(*decoder) + AttentionFlops(config, 4, 4096), device);
 }
 
-// Full sharding: each rank has 4 x 4096 tokens of its own a step. Under torchrun; alone it is the figure to compare
-// with.
-int Sharded(const trainer::RankEnvironment& environment, const at::Device& device) {
-  trainer::CommunicatorOptions comm;
-  comm.on_dead_rank = trainer::ExitOnDeadRank();
-  const auto ranks = trainer::Connect(environment, device, comm).value();
-  const int n = environment.world_size, r = environment.rank;
-  const auto report = [&](const char* id, double tokens, double seconds, double flops) {
-    if (r == 0)
-      Print((std::string(id) + ", " + std::to_string(n) + " ranks").c_str(), tokens, seconds, flops / n, device);
-  };
-  {  // the same 8 sequences a step whatever the number of ranks: losses to compare
-    ModelConfig config = Shape(32000, 1024, 2816, 8, 8, 2, 128);
-    auto decoder =
-        Decoder::Create(config, {.device = device, .dtype = at::kBFloat16, .separate_layers = ranks != nullptr})
-            .value();
-    decoder->parameters().Initialize(1);
-    trainer::SftOptions options;
-    options.learner.schedule.peak = 3e-4;
-    options.learner.micro_batch_tokens = 4200;
-    options.learner.ranks = ranks.get();
-    auto sft = trainer::SftTrainer::Create(options, *decoder).value();
-    std::vector<trainer::TrainSequence> own;
-    const auto all = Sequences(8, 1024, config.vocab_size);
-    for (size_t i = r; i < all.size(); i += n) own.push_back(all[i]);
-    for (int step = 0; step < 50; ++step) {
-      const double loss = sft->Step(own).value().at("loss");
-      if (r == 0 && step % 7 == 0)
-        std::printf("{\"curve\": \"%d ranks\", \"step\": %d, \"loss\": %.6f}\n", n, step, loss);
-    }
-  }
-  for (bool large : {false, true}) {
-    const ModelConfig config = large ? Qwen8B() : Qwen1_5B();
-    if (large && n == 1) break;  // 8B with fp32 masters and moments does not fit one device
-    auto decoder = Decoder::Create(config, {.device = device,
-                                            .dtype = at::kBFloat16,
-                                            .checkpoint_activations = large,
-                                            .separate_layers = ranks != nullptr})
-                       .value();
-    {
-      at::NoGradGuard no_grad;
-      for (const policy::NamedTensor& named : decoder->parameters().named()) {
-        at::Tensor tensor = named.tensor;
-        tensor.dim() == 1 ? tensor.fill_(1.0) : tensor.normal_(0, 0.02);
-      }
-    }
-    const double multiplied = Multiplied(*decoder);
-    trainer::SftOptions options;
-    options.learner.micro_batch_tokens = 1 << 20;
-    options.learner.schedule.peak = 1e-5;
-    options.learner.ranks = ranks.get();
-    auto sft = trainer::SftTrainer::Create(options, *decoder).value();
-    const auto sequences = Sequences(4, 4096, config.vocab_size);
-    policy::ResetPeakMemory(device);
-    const double median = MedianSeconds(device, 2, 5, [&] { sft->Step(sequences).value(); });
-    report(large ? "qwen8b full, checkpointed" : "qwen1_5b full", 4.0 * 4096 * n, median,
-           6 * multiplied + AttentionFlops(config, 12, 4096));
-  }
-  return 0;
-}
-
 void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
   const ModelConfig config = Qwen8B();
   auto decoder = RandomDecoder(config, device, false);
@@ -520,13 +389,7 @@ void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
 }  // namespace hone
 
 int main(int argc, char** argv) {
-  const auto environment = hone::trainer::ReadRankEnvironment();
-  if (!environment.ok()) {
-    std::fprintf(stderr, "learner_bench: %s\n", std::string(environment.status().message()).c_str());
-    return 2;
-  }
-  std::string device_name = argc > 1 ? argv[1] : "cuda";
-  if (!environment->alone() && device_name == "cuda") device_name += ":" + std::to_string(environment->local_rank);
+  const std::string device_name = argc > 1 ? argv[1] : "cuda";
   const auto device = hone::policy::FindDevice(device_name);
   if (!device.ok()) {
     std::fprintf(stderr, "learner_bench: %s\n", std::string(device.status().message()).c_str());
@@ -542,10 +405,6 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   };
-  if (wanted.count("sharded") > 0) {
-    run("sharded", [&] { hone::Sharded(*environment, *device); });
-    return 0;
-  }
   run("check", [&] { hone::CheckRows(*device); });
   run("check", [&] { hone::CheckModels(*device); });
   run("ops", [&] { hone::Operators(*device); });

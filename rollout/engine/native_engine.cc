@@ -58,6 +58,7 @@ absl::Status NativeEngine::Check(const GenerationRequest& request) const {
 
 absl::StatusOr<std::vector<std::vector<Sample>>> NativeEngine::Generate(absl::Span<const GenerationRequest> requests,
                                                                         const GenerateOptions& options) {
+  if (!weights_whole_) return absl::FailedPreconditionError("engine: the weights are those of an update that failed");
   std::vector<std::vector<Sample>> results(requests.size());
   absl::Status status;
   scheduler_.set_read_first(true);
@@ -113,6 +114,19 @@ absl::Status NativeEngine::UpdateWeights(const at::Tensor& weights, int64_t vers
                          return true;
                        }).status());
   return runner_->Synchronize();
+}
+
+absl::Status NativeEngine::UpdateWeights(const std::function<absl::StatusOr<int64_t>()>& write) {
+  HONE_RETURN_IF_ERROR(runner_->Synchronize());
+  scheduler_.DropPrefixes();
+  const absl::StatusOr<int64_t> version = write();
+  if (absl::IsFailedPrecondition(version.status())) return version.status();
+  weights_whole_ = false;
+  HONE_RETURN_IF_ERROR(version.status());
+  HONE_RETURN_IF_ERROR(runner_->Synchronize());
+  HONE_RETURN_IF_ERROR(SetPolicyVersion(*version));
+  weights_whole_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace hone::rollout

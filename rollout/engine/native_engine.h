@@ -3,6 +3,7 @@
 // The engine inside the process: a Scheduler over the forward passes of one device. On the CPU it shares the decoder, and
 // so the weights, with the learner. On CUDA (builds with HONE_WITH_CUDA) the decoder holds the engine's bf16 weights.
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,10 @@ class NativeEngine : public Engine {
   /// Copies `weights`, a flat buffer laid out as decoder.parameters().flat(), into the decoder between two steps and
   /// calls SetPolicyVersion. Any dtype and device. kInvalidArgument: another size.
   absl::Status UpdateWeights(const at::Tensor& weights, int64_t version);
+  /// The same with weights that `write` puts into the decoder in place, between two steps: received from a learner. It
+  /// returns their version. Its error comes back: kFailedPrecondition says that nothing was changed, after any other the
+  /// weights may be half new, and Generate is kFailedPrecondition until an update succeeds.
+  absl::Status UpdateWeights(const std::function<absl::StatusOr<int64_t>()>& write);
 
   /// For callers that submit and step themselves (a server); not while Generate runs.
   Scheduler& scheduler() { return scheduler_; }
@@ -46,6 +51,7 @@ class NativeEngine : public Engine {
       : decoder_(decoder), runner_(std::move(runner)), scheduler_(*runner_) {}
 
   policy::Decoder& decoder_;
+  bool weights_whole_ = true;
   int64_t weights_seen_ = -1;  // their tensor's own count of changes
   std::unique_ptr<Runner> runner_;
   Scheduler scheduler_;

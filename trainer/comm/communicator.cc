@@ -58,17 +58,18 @@ class Ranks : public Communicator {
       why_ = why;
     }
     aborted_ = true;
+    if (monitor_ != nullptr) monitor_->Announce(absl::StrCat("rank ", rank(), " ended the operations: ", why));
     AbortTransport();
+  }
+  absl::Status Health() const override {
+    if (!aborted_) return absl::OkStatus();
+    std::lock_guard lock(mutex_);
+    return absl::UnavailableError(why_);
   }
 
  protected:
   virtual void AbortTransport() {}
 
-  absl::Status Health() const {
-    if (!aborted_) return absl::OkStatus();
-    std::lock_guard lock(mutex_);
-    return absl::UnavailableError(why_);
-  }
   // An operation's own words, or the reason why everything ended.
   absl::Status Explained(absl::Status status) const { return status.ok() || !aborted_ ? status : Health(); }
 

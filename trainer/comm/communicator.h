@@ -48,8 +48,12 @@ class Communicator {
   /// Returns when every rank has called it.
   absl::Status Barrier();
 
-  /// Ends operations that wait, on this rank; may be called from another thread. `why` becomes their error.
+  /// Ends operations that wait, on this rank at once and on the others as soon as they hear of it; may be called from
+  /// another thread. `why` becomes their error.
   virtual void Abort(const std::string& why) = 0;
+  /// Why the communicator is of no further use; OK while it is. What was queued on a GPU may end like a good operation
+  /// after an abort: who reads its result asks here first.
+  virtual absl::Status Health() const = 0;
 };
 
 struct CommunicatorOptions {

@@ -35,6 +35,14 @@ RankMonitor::~RankMonitor() {
   thread_.join();
 }
 
+void RankMonitor::Announce(const std::string& message) {
+  {
+    std::lock_guard lock(mutex_);
+    if (announced_.empty()) announced_ = message;
+  }
+  wake_.notify_all();
+}
+
 std::string RankMonitor::DeadRank() {
   const SteadyTime now = SteadyTime::Now();
   for (int other = 0; other < size_; ++other) {
@@ -62,23 +70,25 @@ std::string StoreIsGone(const std::string& error) {
 
 void RankMonitor::Run() {
   std::string dead;
+  const auto tell = [&](const std::string& message) {
+    store_->set(kDead, std::vector<uint8_t>(message.begin(), message.end()));
+  };
   std::unique_lock lock(mutex_);
-  while (!stop_ && dead.empty()) {
+  while (!stop_ && dead.empty() && announced_.empty()) {
     lock.unlock();
     try {
       store_->add(Alive(rank_), 1);
       dead = Told();
-      if (dead.empty() && !(dead = DeadRank()).empty())
-        store_->set(kDead, std::vector<uint8_t>(dead.begin(), dead.end()));
+      if (dead.empty() && !(dead = DeadRank()).empty()) tell(dead);
     } catch (const std::exception& error) {
       dead = StoreIsGone(error.what());
     }
     lock.lock();
-    if (!stop_ && dead.empty()) wake_.wait_for(lock, absl::ToChronoMilliseconds(heartbeat_));
+    if (!stop_ && dead.empty() && announced_.empty()) wake_.wait_for(lock, absl::ToChronoMilliseconds(heartbeat_));
   }
-  if (stop_) {
+  if (dead.empty()) {
     try {
-      store_->add(Gone(rank_), 1);
+      announced_.empty() ? void(store_->add(Gone(rank_), 1)) : tell(announced_);
     } catch (const std::exception&) {  // nobody is left to be told
     }
     return;

@@ -31,6 +31,10 @@ class RankMonitor {
   /// Says goodbye in the store, so that a rank that ended as planned is not taken for dead.
   ~RankMonitor();
 
+  /// Tells the other ranks, whose `on_dead` is called with it, and ends the watch here. From any thread; the first
+  /// counts.
+  void Announce(const std::string& message);
+
  private:
   void Run();
   std::string DeadRank();  // empty: all live
@@ -43,6 +47,7 @@ class RankMonitor {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
+  std::string announced_;
   struct Seen {
     int64_t beats = -1;
     SteadyTime since;

@@ -271,4 +271,30 @@ absl::Status ShardedAdamW::WithWholeWeights(const std::function<absl::Status()>&
   return status;
 }
 
+absl::Status ShardedAdamW::VisitWeights(const std::function<absl::Status(const policy::Leaf&)>& visit) {
+  std::map<std::string, Unit*> unit_of;
+  for (Unit& unit : units_) {
+    for (const policy::Leaf& leaf : unit.leaves) unit_of[leaf.name] = &unit;
+  }
+  absl::Status visited;
+  const absl::StatusOr<bool> gathered = policy::CatchTorch("weights", [&] {
+    Unit* layer = nullptr;
+    EnsurePresent(Root());
+    for (const policy::Leaf& leaf : decoder_.parameters().leaves()) {
+      Unit* unit = unit_of.at(leaf.name);
+      if (unit != &Root() && unit != layer) {
+        if (layer != nullptr) Drop(*layer);
+        layer = unit;
+        EnsurePresent(*layer);
+      }
+      if (visited.ok()) visited = visit(leaf);
+    }
+    if (layer != nullptr) Drop(*layer);
+    Drop(Root());
+    return true;
+  });
+  HONE_RETURN_IF_ERROR(gathered.status());
+  return visited;
+}
+
 }  // namespace hone::trainer

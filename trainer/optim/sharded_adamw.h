@@ -51,6 +51,11 @@ class ShardedAdamW : public Optimizer, public policy::LayerHooks {
 
   /// Runs `body` while all weights are whole on every rank: export, generation. A collective operation.
   absl::Status WithWholeWeights(const std::function<absl::Status()>& body);
+  /// Calls `visit` for each of the model's leaves, in the order of parameters().leaves(), while it is whole on this
+  /// rank; besides it only its layer and what is outside of layers is. A collective operation that every rank sees to
+  /// its end: a failed visit is the last one, and its error comes back. Gathers and what `visit` queues on the device
+  /// never run at the same time, so that `visit` may use another communicator.
+  absl::Status VisitWeights(const std::function<absl::Status(const policy::Leaf&)>& visit);
 
   void BeforePass(bool with_gradients) override;
   void BeforeLayer(int64_t layer, bool backward) override;

@@ -4,12 +4,15 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "cmake/torch_pch.h"
+#include "rollout/engine/native_engine.h"
 #include "tests/support/tiny_model.h"
+#include "trainer/comm/weight_channel.h"
 #include "trainer/loop/rl_trainer.h"
 #include "trainer/loop/sft_trainer.h"
 #include "trainer/loop/sharded_state.h"
@@ -160,10 +163,136 @@ int Resume(Communicator& ranks, const std::string& folder, int64_t to, bool half
   return 0;
 }
 
+// --- weights from a job of two learners (ranks 0 and 1) to an engine (rank 2)
+
+CommunicatorOptions Quick() {
+  CommunicatorOptions options;
+  options.timeout = absl::Seconds(60);
+  options.rendezvous = absl::Seconds(60);
+  options.heartbeat = absl::Milliseconds(100);
+  options.dead_after = absl::Seconds(2);
+  return options;
+}
+
+RankEnvironment Member(const RankEnvironment& job, int rank, int port) {
+  RankEnvironment member = job;
+  member.rank = rank;
+  member.world_size = 2;
+  member.master_port = port;
+  return member;
+}
+
+void PrintWeights(policy::Decoder& decoder, const WeightUpdate& update) {
+  std::printf("version %lld checksum %llx\n", static_cast<long long>(update.version),
+              static_cast<unsigned long long>(update.checksum));
+  for (const policy::Leaf& leaf : decoder.parameters().leaves()) {
+    const at::Tensor value = leaf.value.detach().to(at::kDouble);
+    std::printf("%s %.17g %.17g\n", leaf.name.c_str(), value.norm().item<double>(),
+                value.view({-1})[value.numel() / 2].item<double>());
+  }
+}
+
+int Learn(const RankEnvironment& environment, const std::string& what, int channel_port) {
+  const auto job = Connect(Member(environment, environment.rank, environment.master_port), at::kCPU, Quick()).value();
+  const bool sends = environment.rank == 0;
+  auto decoder = policy::Decoder::Create(testing::TinyConfig(), {.separate_layers = true}).value();
+  decoder->parameters().Initialize(5);
+  LearnerOptions learner;
+  learner.schedule.peak = 1e-2;
+  learner.ranks = job.get();
+  auto sft = SftTrainer::Create({.learner = learner}, *decoder).value();
+  ShardedAdamW& sharded = *sft->learner().sharded();
+  const std::vector<TrainSequence> all = Sequences();
+  std::vector<TrainSequence> own;
+  for (size_t i = environment.rank; i < all.size(); i += 2) own.push_back(all[i]);
+  std::unique_ptr<Communicator> members;
+  if (sends) members = Connect(Member(environment, 0, channel_port), at::kCPU, Quick()).value();
+  std::thread watch;
+  if (sends && what == "weights_abort") {
+    watch = std::thread([&] {
+      absl::SleepFor(absl::Milliseconds(300));
+      members->Abort("the learner has waited long enough");
+    });
+  }
+  const auto send = [&](int64_t version) -> absl::Status {
+    if (!sends) return sharded.VisitWeights([](const policy::Leaf&) { return absl::OkStatus(); });
+    WeightChannel channel(*members, at::kCPU, 1000);
+    const auto sent = channel.Send(version, decoder->parameters().leaves(),
+                                   [&](const auto& visit) { return sharded.VisitWeights(visit); });
+    if (!sent.ok()) {
+      std::printf("send: %s\n", std::string(sent.status().message()).c_str());
+      return absl::OkStatus();
+    }
+    return sharded.WithWholeWeights([&] {
+      PrintWeights(*decoder, *sent);
+      return absl::OkStatus();
+    });
+  };
+  if (what == "weights") {
+    for (int step = 0; step < 2; ++step) {
+      REQUIRE_OK(sft->Step(own).status());
+      REQUIRE_OK(send(sft->learner().policy_version()));
+      if (!sends) REQUIRE_OK(sharded.WithWholeWeights([] { return absl::OkStatus(); }));
+    }
+  }
+  if (sends) {  // refused, aborted, or to a member that is gone
+    WeightChannel channel(*members, at::kCPU);
+    std::printf("send: %s\n", std::string(channel.Send(2, decoder->parameters().leaves(), [](const auto&) {
+                                                    return absl::InternalError("sent what was refused");
+                                                  }).status().message()).c_str());
+  }
+  if (watch.joinable()) watch.join();
+  const StepMetrics metrics = sft->Step(own).value();  // training goes on whatever became of the channel
+  std::printf("trained on, loss %.9g\n", metrics.at("loss"));
+  return 0;
+}
+
+int Sample(const RankEnvironment& environment, const std::string& what, int channel_port) {
+  policy::ModelConfig config = testing::TinyConfig();
+  if (what == "weights_other") config.vocab_size += 1;
+  auto decoder = testing::MakeDecoder(config, 99);
+  auto engine = rollout::NativeEngine::Create({}, *decoder).value();
+  const auto members = Connect(Member(environment, 1, channel_port), at::kCPU, Quick()).value();
+  if (what == "weights_dead") raise(SIGKILL);
+  if (what == "weights_abort") absl::SleepFor(absl::Seconds(1));
+  WeightChannel channel(*members, at::kCPU, 1000);
+  const auto receive = [&] {
+    WeightUpdate update;
+    const absl::Status status = engine->UpdateWeights([&]() -> absl::StatusOr<int64_t> {
+      const auto received = channel.Receive(decoder->parameters().leaves(), engine->policy_version());
+      if (!received.ok()) return received.status();
+      update = *received;
+      return update.version;
+    });
+    if (status.ok()) PrintWeights(*decoder, update);
+    if (!status.ok()) std::printf("receive: %s\n", std::string(status.message()).c_str());
+  };
+  const auto generate = [&] {
+    rollout::GenerationRequest request{.prompt_ids = {1, 2, 3}};
+    request.sampling.max_tokens = 4;
+    const auto samples = engine->Generate({&request, 1}, {});
+    if (!samples.ok()) std::printf("generate: %s\n", std::string(samples.status().message()).c_str());
+    if (samples.ok()) std::printf("sampled by %lld\n", static_cast<long long>((*samples)[0][0].versions[0].policy_version));
+  };
+  for (int update = 0; what == "weights" && update < 2; ++update) {
+    receive();
+    generate();
+  }
+  receive();
+  generate();
+  return 0;
+}
+
+int Weights(const RankEnvironment& environment, const std::string& what, int channel_port) {
+  at::set_num_threads(1);
+  return environment.rank < 2 ? Learn(environment, what, channel_port) : Sample(environment, what, channel_port);
+}
+
 int Main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "", argument = argc > 2 ? argv[2] : "";
   const absl::StatusOr<RankEnvironment> environment = ReadRankEnvironment();
   REQUIRE_OK(environment.status());
+  if (what.rfind("weights", 0) == 0) return Weights(*environment, what, std::atoi(argument.c_str()));
   CommunicatorOptions options;
   options.timeout = absl::Seconds(argument == "impatient" ? 1 : 60);
   options.rendezvous = absl::Seconds(argument == "impatient" ? 1 : 60);

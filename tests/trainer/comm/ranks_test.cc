@@ -167,6 +167,61 @@ TEST_CASE("A rendezvous that is not complete in time says who is missing", "[tra
   CHECK(absl::StrContains(results[0].output, "after 1s ranks 1, 2 of 3 are missing"));
 }
 
+// Two learners and an engine.
+std::vector<RunResult> RunWeights(const std::string& what) { return RunRanks(3, what, absl::StrCat(FreePort())); }
+
+TEST_CASE("An engine holds what two learners hold after each update, to the bit, and samples by its version",
+          "[trainer][comm]") {
+  const std::vector<RunResult> results = RunWeights("weights");
+  for (const RunResult& result : results) {
+    INFO(result.output);
+    REQUIRE(result.exit_code == 0);
+  }
+  const auto lines = [](const std::string& output, const char* without) {
+    std::string kept;
+    for (absl::string_view line : absl::StrSplit(output, '\n')) {
+      if (!line.empty() && !absl::StrContains(line, without) && !absl::StrContains(line, "trained on"))
+        absl::StrAppend(&kept, line, "\n");
+    }
+    return kept;
+  };
+  INFO(results[0].output << results[2].output);
+  CHECK(absl::StrContains(results[0].output, "version 2 checksum"));
+  CHECK(lines(results[0].output, "send:") == lines(lines(results[2].output, "sampled by"), "e: "));
+  CHECK(absl::StrContains(results[2].output, "sampled by 1"));
+  CHECK(absl::StrContains(results[2].output, "sampled by 2"));
+  CHECK(absl::StrContains(results[0].output, "send: weights: member 1 has this version or a later one"));
+}
+
+TEST_CASE("An engine of another model refuses, before anything is sent", "[trainer][comm]") {
+  const std::vector<RunResult> results = RunWeights("weights_other");
+  INFO(results[0].output << results[2].output);
+  CHECK(absl::StrContains(results[0].output, "send: weights: member 1 has another model"));
+  CHECK(absl::StrContains(results[2].output, "receive: weights: member 1 has another model"));
+}
+
+TEST_CASE("An engine that is killed ends the transfer with its name, and training goes on", "[trainer][comm]") {
+  const std::vector<RunResult> results = RunWeights("weights_dead");
+  INFO(results[0].output << results[1].output);
+  CHECK(results[2].exit_code == 128 + SIGKILL);
+  CHECK(absl::StrContains(results[0].output, "send: rank 1 has not been heard of"));
+  CHECK(absl::StrContains(results[0].output, "trained on"));
+  CHECK(results[0].exit_code == 0);
+  CHECK(absl::StrContains(results[1].output, "trained on"));
+}
+
+TEST_CASE("A transfer that is aborted ends on both sides with the reason, training goes on, and the engine refuses to "
+          "sample",
+          "[trainer][comm]") {
+  const std::vector<RunResult> results = RunWeights("weights_abort");
+  INFO(results[0].output << results[1].output << results[2].output);
+  CHECK(absl::StrContains(results[0].output, "send: the learner has waited long enough"));
+  CHECK(absl::StrContains(results[0].output, "trained on"));
+  CHECK(absl::StrContains(results[1].output, "trained on"));
+  CHECK(absl::StrContains(results[2].output, "the learner has waited long enough"));
+  CHECK(absl::StrContains(results[2].output, "generate: engine: the weights are those of an update that failed"));
+}
+
 absl::StatusOr<RankEnvironment> Read(const std::map<std::string, std::string>& variables) {
   return ReadRankEnvironment([&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);

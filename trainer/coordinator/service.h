@@ -1,0 +1,31 @@
+#pragma once
+
+// The lease table as a gRPC service (hone.v1.Coordinator), for workers on any host.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/coordinator/lease_table.h"
+
+namespace hone::trainer {
+
+class CoordinatorServer {
+ public:
+  /// Serves `table` at "host:port" (port 0: the system's choice) or "unix:/path". The table is borrowed for the server's
+  /// life. kFailedPrecondition: the address cannot be served.
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(const std::string& address, LeaseTable& table);
+  /// Refuses new calls, and ends those that wait within a second. Close the table first, so that workers are told that
+  /// the run is over.
+  ~CoordinatorServer();
+
+  /// As bound.
+  const std::string& address() const;
+
+ private:
+  struct State;
+  explicit CoordinatorServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hone::trainer
