@@ -172,6 +172,24 @@ class Bench {
     double seconds = 0, loss = 0, flops_per_token = 0;
   };
 
+  // Where a step's time goes, once it is asked for: waits at the border of each phase.
+  struct Phases {
+    explicit Phases(const at::Device& device) : device(device) {}
+    void Start() { on = true; }
+    void Enter(int next) {
+      if (!on) return;
+      policy::Synchronize(device);
+      if (phase >= 0) seconds[phase] += Seconds(last);
+      last = Clock::now();
+      phase = next;
+    }
+    at::Device device;
+    bool on = false;
+    int phase = -1;
+    Clock::time_point last;
+    std::map<int, double> seconds;
+  };
+
   // A step on 4 x 4096 tokens of this rank's; ranks null: alone.
   StepFigures TimeSteps(const ModelConfig& config, Communicator* ranks, bool checkpoint, int warm, int runs) {
     const int64_t length = cpu_ ? 32 : 4096;
@@ -182,6 +200,8 @@ class Bench {
     options.learner.micro_batch_tokens = 1 << 20;
     options.learner.schedule.peak = 1e-5;
     options.learner.ranks = ranks;
+    Phases phases(device_);
+    options.learner.on_phase = [&](trainer::StepPhase phase) { phases.Enter(static_cast<int>(phase)); };
     const auto sft = OrDie(trainer::SftTrainer::Create(options, *decoder));
     const auto sequences = Sequences(4, length, config.vocab_size);
     policy::ResetPeakMemory(device_);
@@ -194,6 +214,13 @@ class Bench {
                      ", \"mfu\": ", tokens / figures.seconds * figures.flops_per_token / kPeakFlops,
                      ", \"loss\": ", figures.loss, ", \"peak_gb\": ", static_cast<double>(memory.peak_bytes) / 1e9,
                      ", \"reserved_gb\": ", static_cast<double>(memory.reserved_peak_bytes) / 1e9));
+    phases.Start();
+    for (int i = 0; i < 2; ++i) {
+      OrDie(sft->Step(sequences));
+      phases.Enter(-1);
+    }
+    Say(absl::StrCat("\"forward_s\": ", phases.seconds[1] / 2, ", \"backward_and_norm_s\": ", phases.seconds[2] / 2,
+                     ", \"optimizer_s\": ", phases.seconds[3] / 2));
     if (ranks != nullptr) TimeGathers(*sft->learner().sharded());
     return figures;
   }

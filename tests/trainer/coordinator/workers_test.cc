@@ -84,17 +84,20 @@ TEST_CASE("Batches are whole and the same when workers are killed and stopped in
   farm.AwaitLease();
   Child& freezes = farm.Start("freeze", 3);
   farm.AwaitLease();
-  farm.Start("work", 2);
-  farm.Start("slow", 2);
+  Child& works = farm.Start("work", 2);
+  Child& slow = farm.Start("slow", 2);
   const CutBatch one = farm.Cut();
   CHECK(one.groups == Expected(first, 11, 0));
   CHECK(one.lost_leases >= 6);
   CHECK(one.failed.empty());
-  // And a worker that is killed from outside, at any point of its work.
+  // And a worker that is killed from outside, while it holds a third of the groups.
+  works.Kill();
+  slow.Kill();
   REQUIRE(farm.table().Open(second, 12, 1).ok());
   Child& victim = farm.Start("slow", 4);
   farm.AwaitLease();
   victim.Kill();
+  farm.Start("work", 2);
   const CutBatch two = farm.Cut();
   CHECK(two.groups == Expected(second, 12, 1));
   freezes.Kill();
