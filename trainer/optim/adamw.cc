@@ -50,11 +50,14 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
   if (trained.empty()) return absl::InvalidArgumentError("adamw: no weight requires a gradient");
   std::unique_ptr<AdamW> adamw(new AdamW(options));
   const at::TensorOptions flat = trained[0].value.options().dtype(at::kFloat).requires_grad(false);
+  const bool pinned = options.offload && trained[0].value.is_cuda();
+  const at::TensorOptions state = options.offload ? flat.device(at::kCPU).pinned_memory(pinned) : flat;
   HONE_RETURN_IF_ERROR(policy::CatchTorch("adamw", [&] {
                          adamw->gradients_ = at::zeros({total}, flat);
-                         adamw->exp_avg_ = at::zeros({total}, flat);
-                         adamw->exp_avg_sq_ = at::zeros({total}, flat);
-                         if (any_half) adamw->masters_ = at::zeros({total}, flat);
+                         adamw->exp_avg_ = at::zeros({total}, state);
+                         adamw->exp_avg_sq_ = at::zeros({total}, state);
+                         if (any_half || options.offload) adamw->masters_ = at::zeros({total}, state);
+                         if (options.offload) adamw->host_gradients_ = at::zeros({total}, state);
                          return true;
                        }).status());
   adamw->groups_ = {Group{options.weight_decay}, Group{0.0}};
@@ -67,16 +70,16 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(const AdamWOptions& options
     at::Tensor value = leaf.value;
     value.mutable_grad() = view(adamw->gradients_);
     group.values.push_back(value);
-    if (IsHalf(value)) {
+    if (IsHalf(value) || options.offload) {
       group.masters.push_back(view(adamw->masters_));
       group.masters.back().copy_(value.detach());
     } else {
       group.masters.push_back(value);
     }
-    group.gradients.push_back(view(adamw->gradients_));
+    group.gradients.push_back(view(options.offload ? adamw->host_gradients_ : adamw->gradients_));
     group.exp_avg.push_back(view(adamw->exp_avg_));
     group.exp_avg_sq.push_back(view(adamw->exp_avg_sq_));
-    group.steps.push_back(at::zeros({}, flat));
+    group.steps.push_back(at::zeros({}, state.pinned_memory(false)));
     offset += Padded(leaf.value.numel());
   }
   return adamw;
@@ -93,7 +96,7 @@ absl::StatusOr<double> AdamW::GradientNorm() {
 void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale) {
 #ifdef HONE_WITH_CUDA
   const double steps = static_cast<double>(steps_);
-  if (gradients_.is_cuda() && group.values[0].scalar_type() != at::kHalf) {
+  if (gradients_.is_cuda() && !options_.offload && group.values[0].scalar_type() != at::kHalf) {
     for (size_t i = 0; i < group.values.size(); ++i) {
       const bool rounded = IsHalf(group.values[i]);
       const policy::cuda::AdamWArgs args{group.gradients[i].const_data_ptr<float>(),
@@ -129,6 +132,7 @@ absl::Status AdamW::Step(double learning_rate, double gradient_scale) {
   return policy::CatchTorch("adamw",
                             [&] {
                               ++steps_;
+                              if (options_.offload) host_gradients_.copy_(gradients_);
                               for (Group& group : groups_) {
                                 if (group.values.empty()) continue;
                                 StepGroup(group, learning_rate, gradient_scale);

@@ -24,6 +24,9 @@ struct AdamWOptions {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  // on matrices only
+  /// Moments and fp32 masters live in the host's memory, pinned where the weights are on a GPU, and the step is the
+  /// CPU's: 12 bytes a weight less on the device, for a step that moves 4 bytes a weight down and the weight up.
+  bool offload = false;
 };
 
 /// Owns the gradients too: one flat buffer that the leaves' .grad are views of. Not thread-safe.
@@ -43,7 +46,7 @@ class AdamW : public Optimizer {
   int64_t steps() const override { return steps_; }
   const at::Tensor& gradients() const override { return gradients_; }
 
-  /// "exp_avg", "exp_avg_sq" and, with half-precision weights, "master": [flat size] fp32.
+  /// "exp_avg", "exp_avg_sq" and, with half-precision weights or offloaded, "master": [flat size] fp32.
   std::vector<std::pair<std::string, at::Tensor>> State() const override;
   absl::Status Restore(const std::vector<std::pair<std::string, at::Tensor>>& state, int64_t steps) override;
 
@@ -51,8 +54,8 @@ class AdamW : public Optimizer {
   /// Leaves that share a weight decay.
   struct Group {
     double weight_decay;
-    std::vector<at::Tensor> values, masters, gradients, exp_avg, exp_avg_sq,
-        steps;  // masters: values where those are fp32
+    /// masters: values where those are fp32; gradients: the host's copies when offloaded.
+    std::vector<at::Tensor> values, masters, gradients, exp_avg, exp_avg_sq, steps;
   };
   void StepGroup(Group& group, double learning_rate, double gradient_scale);
   void RoundMasters();
@@ -61,7 +64,8 @@ class AdamW : public Optimizer {
 
   AdamWOptions options_;
   at::Tensor gradients_, exp_avg_, exp_avg_sq_;
-  at::Tensor masters_;  // undefined where every weight is fp32
+  at::Tensor masters_;  // undefined where every weight is fp32 and its own master
+  at::Tensor host_gradients_;  // [flat size] when offloaded
   std::vector<Group> groups_;
   int64_t steps_ = 0;
 };

@@ -68,6 +68,33 @@ TEST_CASE("Masters are part of the state, and a restored one sets the weights", 
   CHECK(adamw->Restore(state, 4).message() == "optimizer state master is missing");
 }
 
+TEST_CASE("Offloaded state makes the same steps to the bit, and goes on from a checkpoint of state that was not",
+          "[trainer][optim]") {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor start = at::randn({50, 7}).to(dtype);
+    std::vector<policy::Leaf> here{{"w", start.clone().requires_grad_(true), true}},
+        away{{"w", start.clone().requires_grad_(true), true}};
+    const auto plain = AdamW::Create({}, here).value(), offloaded = AdamW::Create({.offload = true}, away).value();
+    const auto step = [&] {
+      const at::Tensor gradient = at::randn({50, 7});
+      for (auto [adamw, leaves] : {std::pair{plain.get(), &here}, std::pair{offloaded.get(), &away}}) {
+        adamw->ZeroGradients();
+        (*leaves)[0].value.mutable_grad().copy_(gradient);
+        REQUIRE(adamw->Step(0.01, 0.5).ok());
+      }
+    };
+    for (int t = 0; t < 3; ++t) step();
+    CHECK(at::equal(here[0].value, away[0].value));
+    CHECK_FALSE(at::equal(here[0].value, start));
+    auto state = plain->State();
+    if (dtype == at::kFloat) state.emplace_back("master", at::zeros_like(state[0].second));
+    if (dtype == at::kFloat) state[2].second.narrow(0, 0, 350).copy_(here[0].value.detach().view({-1}));
+    REQUIRE(offloaded->Restore(state, plain->steps()).ok());
+    step();
+    CHECK(at::equal(here[0].value, away[0].value));
+  }
+}
+
 TEST_CASE("Weights of a dtype that cannot be trained are refused by name", "[trainer][optim]") {
   const std::vector<policy::Leaf> leaves{{"w", at::zeros({2}, at::kDouble).requires_grad_(true), true}};
   CHECK(AdamW::Create({}, leaves).status().message() == "adamw: weight w is Double, allowed Float, BFloat16, Half");
