@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/results.h"
+#include "base/steady_time.h"
 #include "bench/learner/workload.h"
 #include "cmake/torch_pch.h"
 #include "rollout/engine/native_engine.h"
@@ -502,11 +502,10 @@ class Bench {
   // The learner's side: a thread takes batches off the wire into the queue, this one learns from them.
   LearnFigures Learn(trainer::RlTrainer& rl, Decoder& decoder, Communicator& wire, trainer::WeightChannel& channel,
                      const Load& load, int64_t trained, int64_t lag, int batches, int64_t first_version) {
-    RealClock clock;
-    trainer::BatchQueue<at::Tensor> queue(lag, {0, first_version}, clock);
+    trainer::BatchQueue<at::Tensor> queue(lag, {0, first_version});
     std::thread receiver([&] {
       for (int b = 0; b < batches; ++b) {
-        const auto permit = OrDie(queue.Begin(absl::Now() + absl::Seconds(60)));
+        const auto permit = OrDie(queue.Begin(SteadyTime::Now() + absl::Seconds(60)));
         const at::Tensor rows = at::zeros({load.count(), load.width()}, at::kInt);
         OrDie(wire.Broadcast(rows, 1));
         OrDie(queue.Put(permit.number, rows.select(1, load.width() - 1).min().item<int64_t>(), rows));
@@ -517,7 +516,7 @@ class Bench {
     for (int b = 0; b < batches; ++b) {
       if (b == kWarm) begun = Clock::now();
       const Clock::time_point start = Clock::now();
-      const at::Tensor rows = OrDie(queue.Take(absl::Now() + absl::Seconds(60)));
+      const at::Tensor rows = OrDie(queue.Take(SteadyTime::Now() + absl::Seconds(60)));
       const Clock::time_point got = Clock::now();
       OrDie(rl.Step(FromRows(rows, load, trained)));
       policy::Synchronize(device_);

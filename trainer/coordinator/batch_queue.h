@@ -19,8 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
-#include "base/clock.h"
+#include "base/steady_time.h"
 
 namespace hone::trainer {
 
@@ -41,19 +40,19 @@ class BatchQueue {
     int64_t policy_version = 0;
   };
 
-  /// `clock` is borrowed. max_lag >= 0.
-  BatchQueue(int64_t max_lag, Start start, Clock& clock)
-      : max_lag_(max_lag), clock_(clock), next_(start.batch), taken_(start.batch), learned_(start.batch) {
+  /// max_lag >= 0.
+  BatchQueue(int64_t max_lag, Start start)
+      : max_lag_(max_lag), next_(start.batch), taken_(start.batch), learned_(start.batch) {
     versions_.push_back(start.policy_version);
   }
 
   /// Waits at the gate. kDeadlineExceeded says what for; else Close's status.
-  absl::StatusOr<BatchPermit> Begin(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  absl::StatusOr<BatchPermit> Begin(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto open = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !closed_.ok() || next_ - max_lag_ <= learned_;
     };
-    const bool came = clock_.Await(mutex_, absl::Condition(&open), deadline);
+    const bool came = AwaitUntil(mutex_, absl::Condition(&open), deadline);
     if (!closed_.ok()) return closed_;
     if (!came) {
       return absl::DeadlineExceededError(absl::StrCat("batch ", next_, " waits until batch ", next_ - max_lag_ - 1,
@@ -81,12 +80,12 @@ class BatchQueue {
   }
 
   /// The next batch in order. kDeadlineExceeded says which is missing; else Close's status.
-  absl::StatusOr<Batch> Take(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  absl::StatusOr<Batch> Take(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !closed_.ok() || ready_.count(taken_) > 0;
     };
-    const bool came = clock_.Await(mutex_, absl::Condition(&there), deadline);
+    const bool came = AwaitUntil(mutex_, absl::Condition(&there), deadline);
     if (!closed_.ok()) return closed_;
     if (!came) {
       return absl::DeadlineExceededError(
@@ -126,7 +125,6 @@ class BatchQueue {
   }
 
   const int64_t max_lag_;
-  Clock& clock_;
   absl::Mutex mutex_;
   int64_t next_ ABSL_GUARDED_BY(mutex_);     // to be begun
   int64_t taken_ ABSL_GUARDED_BY(mutex_);    // to be taken

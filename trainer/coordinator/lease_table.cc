@@ -64,7 +64,8 @@ absl::Status CheckGroup(const Group& group, const rollout::GroupRequest& request
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<LeaseTable>> LeaseTable::Create(const LeaseOptions& options, Clock& clock) {
+absl::StatusOr<std::unique_ptr<LeaseTable>> LeaseTable::Create(const LeaseOptions& options,
+                                                               std::function<SteadyTime()> now) {
   if (options.lease <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("coordinator: lease = ", absl::FormatDuration(options.lease), ", allowed > 0s"));
@@ -79,24 +80,24 @@ absl::StatusOr<std::unique_ptr<LeaseTable>> LeaseTable::Create(const LeaseOption
     return absl::InvalidArgumentError(
         absl::StrCat("coordinator: max_attempts = ", options.max_attempts, ", allowed >= 1"));
   }
-  return std::unique_ptr<LeaseTable>(new LeaseTable(options, clock));
+  return std::unique_ptr<LeaseTable>(new LeaseTable(options, std::move(now)));
 }
 
 // Waits until `done`, which is asked again whenever something has changed, a lease has run out, or at `wake`.
 template <class Done, class Wake>
-bool LeaseTable::AwaitOr(absl::Time deadline, const Done& done, const Wake& wake) {
+bool LeaseTable::AwaitOr(SteadyTime deadline, const Done& done, const Wake& wake) {
   while (true) {
     Expire();
     if (!closed_.ok() || done()) return true;
-    if (clock_.Now() >= deadline) return false;
+    if (now_() >= deadline) return false;
     const int64_t seen = changes_;
     const auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return changes_ != seen; };
-    clock_.Await(mutex_, absl::Condition(&changed), std::min({deadline, NextExpiry(), wake()}));
+    AwaitFor(mutex_, absl::Condition(&changed), std::min({deadline, NextExpiry(), wake()}) - now_());
   }
 }
 
-absl::Time LeaseTable::NextExpiry() const {
-  absl::Time next = absl::InfiniteFuture();
+SteadyTime LeaseTable::NextExpiry() const {
+  SteadyTime next = SteadyTime::InfiniteFuture();
   for (const auto& [place, item] : items_) {
     if (item.state == State::kLeased) next = std::min(next, item.expires);
   }
@@ -104,7 +105,7 @@ absl::Time LeaseTable::NextExpiry() const {
 }
 
 void LeaseTable::Expire() {
-  const absl::Time now = clock_.Now();
+  const SteadyTime now = now_();
   std::vector<Place> lost;
   for (const auto& [place, item] : items_) {
     if (item.state == State::kLeased && item.expires <= now) lost.push_back(place);
@@ -176,11 +177,11 @@ absl::Status LeaseTable::Open(std::vector<rollout::GroupRequest> groups, uint64_
 }
 
 absl::StatusOr<std::vector<LeasedGroup>> LeaseTable::Lease(const std::string& worker, int64_t most,
-                                                           absl::Time deadline) {
+                                                           SteadyTime deadline) {
   absl::MutexLock lock(&mutex_);
   std::vector<LeasedGroup> leased;
   const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !due_.empty(); };
-  if (!AwaitOr(deadline, some, [] { return absl::InfiniteFuture(); })) return leased;
+  if (!AwaitOr(deadline, some, [] { return SteadyTime::InfiniteFuture(); })) return leased;
   if (!closed_.ok()) return closed_;
   while (!due_.empty() && static_cast<int64_t>(leased.size()) < most) {
     Item& item = items_.at(*due_.begin());
@@ -188,7 +189,7 @@ absl::StatusOr<std::vector<LeasedGroup>> LeaseTable::Lease(const std::string& wo
     item.state = State::kLeased;
     item.worker = worker;
     item.lease = absl::StrCat(item.request.id, "#", next_lease_++);
-    item.expires = clock_.Now() + options_.lease;
+    item.expires = now_() + options_.lease;
     leases_[item.lease] = {item.batch, item.place};
     const int64_t wanted = open_.empty() ? item.oldest_version : open_.begin()->second.oldest_version;
     leased.push_back({item.lease, item.request, item.seed, std::max(item.oldest_version, wanted)});
@@ -206,7 +207,7 @@ std::vector<std::string> LeaseTable::Renew(const std::string& worker, absl::Span
     if (item == nullptr || item->state != State::kLeased || item->lease != lease || item->worker != worker) {
       lost.push_back(lease);
     } else {
-      item->expires = clock_.Now() + options_.lease;
+      item->expires = now_() + options_.lease;
     }
   }
   return lost;
@@ -243,23 +244,23 @@ absl::Status LeaseTable::GiveBack(const std::string& lease, const std::string& r
 
 void LeaseTable::NoteQuorum(int64_t number) {
   const auto batch = open_.find(number);
-  if (batch == open_.end() || batch->second.quorum_at != absl::InfiniteFuture()) return;
+  if (batch == open_.end() || batch->second.quorum_at != SteadyTime::InfiniteFuture()) return;
   int64_t there = 0;
   for (auto it = items_.lower_bound({number, 0}); it != items_.end() && it->first.first == number; ++it)
     there += it->second.state == State::kDelivered;
   if (static_cast<double>(there) >= options_.quorum * static_cast<double>(batch->second.size))
-    batch->second.quorum_at = clock_.Now();
+    batch->second.quorum_at = now_();
 }
 
 // When the oldest batch can be cut, as far as is known now.
-absl::Time LeaseTable::CutAt() const {
-  if (open_.empty()) return absl::InfiniteFuture();
+SteadyTime LeaseTable::CutAt() const {
+  if (open_.empty()) return SteadyTime::InfiniteFuture();
   const auto& [number, batch] = *open_.begin();
-  if (batch.quorum_at == absl::InfiniteFuture()) return absl::InfiniteFuture();
+  if (batch.quorum_at == SteadyTime::InfiniteFuture()) return SteadyTime::InfiniteFuture();
   for (auto it = items_.lower_bound({number, 0}); it != items_.end() && it->first.first == number; ++it) {
     if (it->second.state != State::kDelivered) return batch.quorum_at + options_.grace;
   }
-  return absl::InfinitePast();
+  return SteadyTime::InfinitePast();
 }
 
 std::string LeaseTable::Awaited() const {
@@ -273,10 +274,10 @@ std::string LeaseTable::Awaited() const {
   return text;
 }
 
-absl::StatusOr<CutBatch> LeaseTable::Cut(absl::Time deadline) {
+absl::StatusOr<CutBatch> LeaseTable::Cut(SteadyTime deadline) {
   absl::MutexLock lock(&mutex_);
   if (closed_.ok() && open_.empty()) return absl::FailedPreconditionError("coordinator: no batch is open");
-  const auto cuttable = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt() <= clock_.Now(); };
+  const auto cuttable = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt() <= now_(); };
   const bool ready =
       AwaitOr(deadline, cuttable, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt(); });
   if (!closed_.ok()) return closed_;

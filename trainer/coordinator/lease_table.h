@@ -1,6 +1,6 @@
 #pragma once
 
-// Which worker samples which prompt: the coordinator's memory. Pure but for the clock; no torch, no network.
+// Which worker samples which prompt: the coordinator's memory. No torch, no network.
 //
 //   Open(batch) ─▶ due ─Lease─▶ leased ─Deliver─▶ delivered ─Cut─▶ the batch
 //                   ▲             │
@@ -12,6 +12,7 @@
 // group that nobody can sample is given up after some attempts and named, so that one prompt cannot hold up a run.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,8 +25,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/clock.h"
 #include "base/episode.h"
+#include "base/steady_time.h"
 #include "rollout/episode/driver.h"
 
 namespace hone::trainer {
@@ -58,8 +59,9 @@ struct CutBatch {
 /// Thread-safe.
 class LeaseTable {
  public:
-  /// Borrows the clock. kInvalidArgument names the option and its range.
-  static absl::StatusOr<std::unique_ptr<LeaseTable>> Create(const LeaseOptions& options, Clock& clock);
+  /// `now` tells when leases run out; tests bring their own. kInvalidArgument names the option and its range.
+  static absl::StatusOr<std::unique_ptr<LeaseTable>> Create(const LeaseOptions& options,
+                                                            std::function<SteadyTime()> now = SteadyTime::Now);
 
   /// The groups of the next batch become due. Ids are unique in a run. `oldest_version`: of any of its tokens; it never
   /// goes back. kInvalidArgument: an id is known; no group.
@@ -68,13 +70,13 @@ class LeaseTable {
 
   /// Waits until the oldest batch that is open can be cut, and cuts it. kDeadlineExceeded says which groups it waits for
   /// and who has them; kFailedPrecondition: none is open; else Close's status.
-  absl::StatusOr<CutBatch> Cut(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<CutBatch> Cut(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// Ends every wait, now and later, with `why`, which is not OK. The first counts.
   void Close(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// Up to `most` groups, in the order in which they are due; empty at the deadline.
-  absl::StatusOr<std::vector<LeasedGroup>> Lease(const std::string& worker, int64_t most, absl::Time deadline)
+  absl::StatusOr<std::vector<LeasedGroup>> Lease(const std::string& worker, int64_t most, SteadyTime deadline)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// Those that are lost.
@@ -100,31 +102,31 @@ class LeaseTable {
     int64_t oldest_version = 0;
     State state = State::kDue;
     std::string worker, lease;  // while leased
-    absl::Time expires;
+    SteadyTime expires;
     int64_t attempts = 0;
     Group group;
   };
   struct Batch {
     int64_t size = 0, oldest_version = 0;
-    absl::Time quorum_at = absl::InfiniteFuture();  // since when there is one
+    SteadyTime quorum_at = SteadyTime::InfiniteFuture();  // since when there is one
     std::vector<std::string> failed;
   };
   using Place = std::pair<int64_t, int64_t>;  // batch, place in it
 
-  LeaseTable(const LeaseOptions& options, Clock& clock) : options_(options), clock_(clock) {}
+  LeaseTable(const LeaseOptions& options, std::function<SteadyTime()> now) : options_(options), now_(std::move(now)) {}
   void Expire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Time NextExpiry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SteadyTime NextExpiry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(Item& item, const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Item* Find(const std::string& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteQuorum(int64_t batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Time CutAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SteadyTime CutAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CutBatch TakeFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Awaited() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <class Done, class Wake>
-  bool AwaitOr(absl::Time deadline, const Done& done, const Wake& wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitOr(SteadyTime deadline, const Done& done, const Wake& wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const LeaseOptions options_;
-  Clock& clock_;
+  const std::function<SteadyTime()> now_;
   mutable absl::Mutex mutex_;
   std::map<Place, Item> items_ ABSL_GUARDED_BY(mutex_);  // not yet in a batch that was cut
   std::set<Place> due_ ABSL_GUARDED_BY(mutex_);

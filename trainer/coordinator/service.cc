@@ -1,5 +1,6 @@
 #include "trainer/coordinator/service.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "hone/v1/rollout.grpc.pb.h"
 #include "proto/convert.h"
@@ -61,15 +61,15 @@ class Service final : public v1::Coordinator::Service {
                      v1::LeaseResponse* response) override {
     if (absl::Status good = Check(*request); !good.ok()) return ToGrpc(good);
     response->set_renew_ms(absl::ToInt64Milliseconds(table_.lease_duration()));
-    const absl::Time deadline = absl::Now() + absl::Milliseconds(request->wait_ms());
+    const SteadyTime deadline = SteadyTime::Now() + absl::Milliseconds(request->wait_ms());
     while (true) {
       if (context->IsCancelled()) return grpc::Status::CANCELLED;
       if (stopping_) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
       const absl::StatusOr<std::vector<LeasedGroup>> leased =
-          table_.Lease(request->worker(), request->max_groups(), std::min(deadline, absl::Now() + absl::Milliseconds(200)));
+          table_.Lease(request->worker(), request->max_groups(), std::min(deadline, SteadyTime::Now() + absl::Milliseconds(200)));
       if (!leased.ok()) return ToGrpc(leased.status());
       for (const LeasedGroup& group : *leased) ToWire(group, response->add_leases());
-      if (!leased->empty() || absl::Now() >= deadline) return grpc::Status::OK;
+      if (!leased->empty() || SteadyTime::Now() >= deadline) return grpc::Status::OK;
     }
   }
 
@@ -133,7 +133,7 @@ CoordinatorServer::CoordinatorServer(std::unique_ptr<State> state) : state_(std:
 
 CoordinatorServer::~CoordinatorServer() {
   state_->service.Stop();
-  state_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  state_->server->Shutdown(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(2, GPR_TIMESPAN)));
 }
 
 const std::string& CoordinatorServer::address() const { return state_->address; }

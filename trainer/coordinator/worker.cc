@@ -1,5 +1,6 @@
 #include "trainer/coordinator/worker.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "hone/v1/rollout.grpc.pb.h"
 #include "proto/convert.h"
 
@@ -23,6 +25,11 @@ constexpr absl::Duration kAnswer = absl::Seconds(30);  // of a call that does no
 
 absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+gpr_timespec In(absl::Duration duration) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_millis(absl::ToInt64Milliseconds(duration), GPR_TIMESPAN));
 }
 
 // The coordinator does not answer now, and may later.
@@ -54,14 +61,14 @@ class Connection {
   template <class Request, class Response>
   absl::Status Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response, absl::Duration answer) {
-    const absl::Time give_up = absl::Now() + options_.unreachable + answer;
+    const SteadyTime give_up = SteadyTime::Now() + options_.unreachable + answer;
     for (absl::Duration pause = kFirstBackoff;; pause = std::min(pause * 2, kLongestBackoff)) {
       grpc::ClientContext context;
-      context.set_deadline(absl::ToChronoTime(absl::Now() + answer));
+      context.set_deadline(In(answer));
       response->Clear();
       const absl::Status status = FromGrpc((stub_.get()->*method)(&context, request, response));
       if (!Transient(status)) return status;
-      if (absl::Now() + pause > give_up || Stopped()) {
+      if (SteadyTime::Now() + pause > give_up || Stopped()) {
         return absl::UnavailableError(absl::StrCat("coordinator at ", options_.coordinator, " has not answered for ",
                                                    absl::FormatDuration(options_.unreachable), ": ",
                                                    status.message()));
@@ -98,7 +105,7 @@ class Renewer {
     while (!wake_.wait_for(lock, absl::ToChronoMilliseconds(period_), [this] { return done_; })) {
       lock.unlock();
       grpc::ClientContext context;
-      context.set_deadline(absl::ToChronoTime(absl::Now() + period_));
+      context.set_deadline(In(period_));
       v1::RenewResponse response;
       connection_.stub().Renew(&context, request_, &response);  // one that fails is tried again in a period
       lock.lock();

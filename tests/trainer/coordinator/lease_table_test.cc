@@ -4,14 +4,22 @@
 #include <cmath>
 #include <thread>
 
-#include "tests/support/fake_clock.h"
 #include "tests/trainer/coordinator/sampled_group.h"
 
 namespace hone::trainer {
 namespace {
 
-using testing::FakeClock;
 using testing::SampledGroup;
+
+// Stands still until a test moves it.
+class FakeClock {
+ public:
+  void Advance(absl::Duration by) { now_ += by; }
+  SteadyTime Now() const { return now_; }
+
+ private:
+  SteadyTime now_ = SteadyTime::Now();
+};
 
 std::vector<rollout::GroupRequest> Requests(const std::string& batch, int count) {
   std::vector<rollout::GroupRequest> requests;
@@ -25,11 +33,11 @@ std::vector<rollout::GroupRequest> Requests(const std::string& batch, int count)
   return requests;
 }
 
-std::unique_ptr<LeaseTable> Table(Clock& clock, const LeaseOptions& options = {}) {
-  return LeaseTable::Create(options, clock).value();
+std::unique_ptr<LeaseTable> Table(FakeClock& clock, const LeaseOptions& options = {}) {
+  return LeaseTable::Create(options, [&clock] { return clock.Now(); }).value();
 }
 
-std::vector<LeasedGroup> LeaseNow(LeaseTable& table, Clock& clock, const std::string& worker, int64_t most) {
+std::vector<LeasedGroup> LeaseNow(LeaseTable& table, const FakeClock& clock, const std::string& worker, int64_t most) {
   return table.Lease(worker, most, clock.Now()).value();
 }
 
@@ -125,14 +133,13 @@ TEST_CASE("A batch is cut at its quorum after the grace, and the stragglers go w
 }
 
 TEST_CASE("A batch that is whole does not wait for the grace", "[trainer][coordinator]") {
-  RealClock clock;
-  const auto table = Table(clock, {.quorum = 0.5, .grace = absl::Hours(1)});
+  const auto table = LeaseTable::Create({.quorum = 0.5, .grace = absl::Hours(1)}).value();
   REQUIRE(table->Open(Requests("a", 2), 1, 0).ok());
-  const auto a = LeaseNow(*table, clock, "w", 2);
+  const auto a = table->Lease("w", 2, SteadyTime::Now()).value();
   std::thread late([&] {
     for (const auto& lease : a) table->Deliver(lease.lease, SampledGroup(lease, 0)).value();
   });
-  CHECK(table->Cut(absl::Now() + absl::Seconds(30)).value().groups.size() == 2);
+  CHECK(table->Cut(SteadyTime::Now() + absl::Seconds(30)).value().groups.size() == 2);
   late.join();
 }
 
@@ -232,13 +239,12 @@ TEST_CASE("Ids are unique in a run and versions do not go back", "[trainer][coor
 }
 
 TEST_CASE("Closing ends the waits of workers and learner with its reason", "[trainer][coordinator]") {
-  RealClock clock;
-  const auto table = Table(clock);
+  const auto table = LeaseTable::Create({}).value();
   REQUIRE(table->Open(Requests("a", 1), 1, 0).ok());
-  REQUIRE(LeaseNow(*table, clock, "w", 1).size() == 1);
+  REQUIRE(table->Lease("w", 1, SteadyTime::Now()).value().size() == 1);
   absl::Status cut, lease;
-  std::thread learner([&] { cut = table->Cut(absl::InfiniteFuture()).status(); });
-  std::thread worker([&] { lease = table->Lease("v", 1, absl::InfiniteFuture()).status(); });
+  std::thread learner([&] { cut = table->Cut(SteadyTime::InfiniteFuture()).status(); });
+  std::thread worker([&] { lease = table->Lease("v", 1, SteadyTime::InfiniteFuture()).status(); });
   table->Close(absl::CancelledError("the run is over"));
   learner.join();
   worker.join();
@@ -247,11 +253,10 @@ TEST_CASE("Closing ends the waits of workers and learner with its reason", "[tra
 }
 
 TEST_CASE("Options out of range are named", "[trainer][coordinator]") {
-  RealClock clock;
-  CHECK(LeaseTable::Create({.quorum = 0}, clock).status().message() == "coordinator: quorum = 0, allowed (0, 1]");
-  CHECK(LeaseTable::Create({.lease = absl::ZeroDuration()}, clock).status().message() ==
+  CHECK(LeaseTable::Create({.quorum = 0}).status().message() == "coordinator: quorum = 0, allowed (0, 1]");
+  CHECK(LeaseTable::Create({.lease = absl::ZeroDuration()}).status().message() ==
         "coordinator: lease = 0, allowed > 0s");
-  CHECK(LeaseTable::Create({.max_attempts = 0}, clock).status().message() ==
+  CHECK(LeaseTable::Create({.max_attempts = 0}).status().message() ==
         "coordinator: max_attempts = 0, allowed >= 1");
 }
 

@@ -41,7 +41,7 @@ std::vector<Group> Expected(const std::vector<rollout::GroupRequest>& requests, 
 class Farm {
  public:
   explicit Farm(const LeaseOptions& options)
-      : folder_(MemoryFolder("coordinator")), table_(LeaseTable::Create(options, clock_).value()) {
+      : folder_(MemoryFolder("coordinator")), table_(LeaseTable::Create(options).value()) {
     Serve();
   }
   ~Farm() { table_->Close(absl::CancelledError("the run is over")); }
@@ -61,13 +61,12 @@ class Farm {
   }
   LeaseTable& table() { return *table_; }
   std::string address() const { return absl::StrCat("unix:", folder_.path(), "/socket"); }
-  CutBatch Cut() { return table_->Cut(absl::Now() + absl::Seconds(60)).value(); }
+  CutBatch Cut() { return table_->Cut(SteadyTime::Now() + absl::Seconds(60)).value(); }
 
  private:
   std::string Mark(const std::string& name) const { return absl::StrCat(folder_.path(), "/", name); }
 
   const TempFolder folder_;
-  RealClock clock_;
   std::unique_ptr<LeaseTable> table_;
   std::unique_ptr<CoordinatorServer> server_;
   std::deque<Child> workers_;
@@ -165,7 +164,7 @@ TEST_CASE("Workers end by themselves when the run is over", "[trainer][coordinat
   REQUIRE(farm.table().Open(Requests(0, 1), 3, 0).ok());
   CHECK(farm.Cut().groups.size() == 1);
   farm.table().Close(absl::CancelledError("the run is over"));
-  CHECK(worker.Wait(absl::Now() + absl::Seconds(20)).value() == 0);
+  CHECK(worker.Wait(SteadyTime::Now() + absl::Seconds(20)).value() == 0);
 }
 
 TEST_CASE("A worker that reaches nobody says so after its patience", "[trainer][coordinator]") {
@@ -182,8 +181,7 @@ TEST_CASE("A worker that reaches nobody says so after its patience", "[trainer][
 }
 
 TEST_CASE("An address that cannot be served is named", "[trainer][coordinator]") {
-  RealClock clock;
-  const auto table = LeaseTable::Create({}, clock).value();
+  const auto table = LeaseTable::Create({}).value();
   const auto server = CoordinatorServer::Start("unix:/nonexistent/socket", *table);
   CHECK(absl::IsFailedPrecondition(server.status()));
   CHECK(server.status().message() == "coordinator: unix:/nonexistent/socket cannot be served");
