@@ -1,0 +1,79 @@
+// Against the losses and gradients of TRL's own trainer: reference/trl_losses.json, made by reference/trl_losses.py.
+
+#include "tests/support/catch_torch.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/file.h"
+#include "trainer/loss/policy_loss.h"
+
+namespace hone::trainer {
+namespace {
+
+using Catch::Matchers::WithinAbs;
+using Json = nlohmann::json;
+
+PolicyLossOptions OptionsOf(const Json& given) {
+  const std::string type = given.at("loss_type");
+  PolicyLossOptions options;
+  options.eps_low = given.value("low", 0.2);
+  options.eps_high = given.value("high", 0.2);
+  options.kl_coefficient = given.value("beta", 0.0);
+  options.dual_clip = given.value("delta", 0.0);
+  if (given.value("level", "token") == "sequence") options.objective = PolicyObjective::kSequenceRatio;
+  if (type == "cispo") {
+    options.objective = PolicyObjective::kCispo;
+    options.eps_low = 1;    // TRL has no lower limit
+    options.eps_high -= 1;  // and gives the upper one as the ratio itself
+  }
+  options.aggregation = type == "grpo"      ? Aggregation::kSequenceMean
+                        : type == "dr_grpo" ? Aggregation::kConstantLength
+                                            : Aggregation::kTokenMean;
+  options.constant_length = 32;
+  return options;
+}
+
+at::Tensor Numbers(const Json& values) { return at::tensor(values.get<std::vector<double>>(), at::kDouble); }
+
+PolicyLossInput InputOf(const Json& given, const PolicyLossOptions& options) {
+  PolicyLossInput in;
+  in.log_probs = Numbers(given.at("log_probs")).requires_grad_(true);
+  in.old_log_probs = Numbers(given.at("old"));
+  if (options.kl_coefficient != 0) in.reference_log_probs = Numbers(given.at("reference"));
+  in.weights = at::ones_like(in.old_log_probs);
+  in.offsets = {0};
+  std::vector<double> advantages;
+  for (size_t i = 0; i < given.at("lengths").size(); ++i) {
+    const int64_t length = given.at("lengths")[i];
+    in.offsets.push_back(in.offsets.back() + length);
+    advantages.insert(advantages.end(), length, given.at("advantages")[i].get<double>());
+  }
+  in.advantages = at::tensor(advantages, at::kDouble);
+  const std::vector<uint8_t> counted(in.offsets.back(), 1);
+  in.coefficients = at::tensor(TokenCoefficients(counted, in.offsets, options.aggregation, options.constant_length,
+                                                 CountTotals(counted, in.offsets)),
+                               at::kDouble);
+  return in;
+}
+
+TEST_CASE("Losses and gradients are TRL's own", "[trainer][loss]") {
+  const Json reference = Json::parse(ReadFile(HONE_TRL_REFERENCE).value());
+  std::set<std::string> names;
+  for (const Json& given : reference.at("cases")) {
+    INFO(given.at("name") << ", " << given.at("lengths").dump());
+    names.insert(given.at("name"));
+    const PolicyLossOptions options = OptionsOf(given.at("options"));
+    const PolicyLossInput in = InputOf(given, options);
+    const PolicyLossOutput out = PolicyLoss(in, options);
+    CHECK_THAT(out.loss.item<double>(), WithinAbs(given.at("loss").get<double>(), 1e-9));
+    out.loss.backward();
+    const at::Tensor gradient = in.log_probs.grad(), want = Numbers(given.at("gradient"));
+    CHECK_THAT((gradient - want).abs().max().item<double>(), WithinAbs(0, 1e-9));
+    CHECK(want.abs().max().item<double>() > 1e-3);
+  }
+  CHECK(names.size() == 8);
+}
+
+}  // namespace
+}  // namespace hone::trainer
