@@ -87,7 +87,8 @@ def main():
                 "name": name, "options": options, "lengths": lengths, "advantages": data["advantages"].tolist(),
                 "log_probs": flat(data["logps"], mask), "old": flat(data["old"], mask), "reference": flat(data["ref"], mask),
                 "loss": loss, "gradient": flat(gradient, mask)})
-    print(json.dumps(out, indent=1))
+    cases = ",\n".join("  " + json.dumps(case) for case in out.pop("cases"))
+    print(json.dumps(out)[:-1] + ', "cases": [\n' + cases + "\n]}")
 
 
 if __name__ == "__main__":
