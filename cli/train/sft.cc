@@ -111,6 +111,7 @@ class SftRun {
                  : (config_.epochs * static_cast<int64_t>(examples_.train.size()) + config_.batch - 1) / config_.batch;
     trainer::SftOptions options;
     options.learner.adamw.weight_decay = config_.weight_decay;
+    options.learner.adamw.offload = config_.device.offload_optimizer;
     options.learner.clip_norm = config_.clip_norm;
     options.learner.micro_batch_tokens = config_.micro_batch_tokens;
     options.learner.ranks = ranks_.get();

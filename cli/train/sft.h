@@ -21,6 +21,7 @@ struct DeviceSettings {
   std::string device = "cpu";
   std::string dtype = "fp32";
   bool checkpoint_activations = false;
+  bool offload_optimizer = false;
 };
 template <class F>
 void Describe(F& f, DeviceSettings& c) {
@@ -29,6 +30,8 @@ void Describe(F& f, DeviceSettings& c) {
           "of weights and activations; masters, gradients and moments are fp32");
   f.Value("checkpoint_activations", c.checkpoint_activations,
           "compute each layer again in the backward pass: less memory, a third more time");
+  f.Value("offload_optimizer", c.offload_optimizer,
+          "masters and moments in the host's memory, and the step there: 12 bytes a weight less on the device");
 }
 
 struct LoraSettings {
