@@ -1,7 +1,8 @@
 // The learner on a GPU: right numbers first, then tokens per second, MFU and memory at the shapes of published models
 // with random weights. One JSON object a line.
 //
-//   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [full_offload] [score] [lora]     default: cuda, all
+//   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [full_offload] [score] [lora]
+//                                                                                      default: cuda, all
 //
 // How FLOP are counted: workload.h.
 
@@ -238,7 +239,6 @@ void CheckModels(const at::Device& device) {
 void Full(const at::Device& device, bool checkpoint, bool offload = false) {
   const ModelConfig config = Qwen1_5B();
   auto decoder = RandomDecoder(config, device, checkpoint);
-  std::map<int, double> seconds;
   trainer::SftOptions options;
   options.learner.micro_batch_tokens = 1 << 20;
   options.learner.schedule.peak = 1e-5;
