@@ -129,13 +129,9 @@ void LeaseTable::Return(Item& item, const std::string& reason) {
     return;
   }
   due_.erase(place);
-  // Named with the batch that is cut next: its own, or a later one where it was carried over.
-  const auto batch = open_.lower_bound(item.batch);
-  if (batch != open_.end()) {
-    batch->second.failed.push_back(absl::StrCat("group ", item.request.id, ": ", reason));
-    if (batch->first == item.batch) --batch->second.size;
-  }
+  failed_.push_back(absl::StrCat("group ", item.request.id, ": ", reason));
   const int64_t number = item.batch;
+  if (const auto batch = open_.find(number); batch != open_.end()) --batch->second.size;
   for (auto it = leases_.begin(); it != leases_.end();) it = it->second == place ? leases_.erase(it) : std::next(it);
   items_.erase(place);
   NoteQuorum(number);
@@ -290,7 +286,7 @@ absl::StatusOr<CutBatch> LeaseTable::Cut(SteadyTime deadline) {
 CutBatch LeaseTable::TakeFirst() {
   const int64_t number = open_.begin()->first;
   CutBatch cut;
-  cut.failed = std::move(open_.begin()->second.failed);
+  cut.failed = std::exchange(failed_, {});
   cut.lost_leases = std::exchange(lost_leases_, 0);
   const int64_t oldest = open_.begin()->second.oldest_version;
   open_.erase(open_.begin());

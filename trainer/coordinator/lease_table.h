@@ -53,7 +53,7 @@ struct CutBatch {
   int64_t carried_over = 0;         // of its own and earlier ones, still to come
   int64_t stale = 0;                // groups of earlier batches that came too late for it and were dropped
   int64_t lost_leases = 0;          // since the cut before
-  std::vector<std::string> failed;  // "group g7: reason": given up
+  std::vector<std::string> failed;  // since the cut before, "group g7: reason": given up
 };
 
 /// Thread-safe.
@@ -109,7 +109,6 @@ class LeaseTable {
   struct Batch {
     int64_t size = 0, oldest_version = 0;
     SteadyTime quorum_at = SteadyTime::InfiniteFuture();  // since when there is one
-    std::vector<std::string> failed;
   };
   using Place = std::pair<int64_t, int64_t>;  // batch, place in it
 
@@ -133,6 +132,7 @@ class LeaseTable {
   std::map<std::string, Place> leases_ ABSL_GUARDED_BY(mutex_);  // all of the items in items_, lost ones included
   std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, Batch> open_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> failed_ ABSL_GUARDED_BY(mutex_);  // since the cut before
   int64_t next_batch_ ABSL_GUARDED_BY(mutex_) = 0, next_lease_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
