@@ -72,7 +72,8 @@ class LeaseTable {
   /// and who has them; kFailedPrecondition: none is open; else Close's status.
   absl::StatusOr<CutBatch> Cut(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  /// Ends every wait, now and later, with `why`, which is not OK. The first counts.
+  /// Ends every wait, now and later, with `why`: kCancelled at the planned end of a run, an error when it has failed. The
+  /// first counts.
   void Close(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// Up to `most` groups, in the order in which they are due; empty at the deadline.

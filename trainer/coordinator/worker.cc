@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -32,8 +33,10 @@ gpr_timespec In(absl::Duration duration) {
                       gpr_time_from_millis(absl::ToInt64Milliseconds(duration), GPR_TIMESPAN));
 }
 
-// The coordinator does not answer now, and may later.
-bool Transient(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+// The coordinator does not answer now, and may later. One that stops cancels the calls that it still has.
+bool Transient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+}
 
 absl::Status FromWire(const v1::GroupLease& from, LeasedGroup* to) {
   to->lease = from.lease();
@@ -53,8 +56,8 @@ class Connection {
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetMaxSendMessageSize(kMaxMessageBytes);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    stub_ = v1::Coordinator::NewStub(
-        grpc::CreateCustomChannel(options.coordinator, grpc::InsecureChannelCredentials(), arguments));
+    channel_ = grpc::CreateCustomChannel(options.coordinator, grpc::InsecureChannelCredentials(), arguments);
+    stub_ = v1::Coordinator::NewStub(channel_);
   }
 
   /// Calls until somebody answers or `unreachable` has passed.
@@ -73,7 +76,7 @@ class Connection {
                                                    absl::FormatDuration(options_.unreachable), ": ",
                                                    status.message()));
       }
-      absl::SleepFor(pause);
+      Pause(pause);
     }
   }
 
@@ -81,7 +84,16 @@ class Connection {
   v1::Coordinator::Stub& stub() { return *stub_; }
 
  private:
+  // A synchronous channel connects only while somebody waits on it.
+  void Pause(absl::Duration duration) {
+    const SteadyTime end = SteadyTime::Now() + duration;
+    const bool ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+    if (!ready && channel_->WaitForConnected(In(duration))) return;
+    absl::SleepFor(end - SteadyTime::Now());
+  }
+
   const WorkerOptions& options_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;
 };
 
@@ -130,7 +142,7 @@ class Worker {
     while (!connection_.Stopped()) {
       v1::LeaseResponse leased;
       const absl::Status status = Ask(&leased);
-      if (absl::IsCancelled(status) || (connection_.Stopped() && absl::IsUnavailable(status))) break;
+      if (leased.over() || (connection_.Stopped() && absl::IsUnavailable(status))) break;
       HONE_RETURN_IF_ERROR(status);
       if (leased.leases().empty()) continue;
       if (const absl::Status worked = Work(leased); absl::IsCancelled(worked)) break;

@@ -77,7 +77,7 @@ TEST_CASE("Tokens of a policy that is too old are refused", "[trainer][queue]") 
   Queue queue(1, {});
   for (int64_t b = 0; b < 4; ++b) {
     REQUIRE(queue.Begin(Soon()).value().number == b);
-    REQUIRE(queue.Put(b, b, 0).ok());
+    REQUIRE(queue.Put(b, 2 * b, 0).ok());
     REQUIRE(queue.Take(Soon()).ok());
     REQUIRE(queue.Learned(2 * (b + 1)).ok());  // two updates a batch
   }
