@@ -211,6 +211,7 @@ std::vector<std::string> LeaseTable::Renew(const std::string& worker, absl::Span
 
 absl::StatusOr<bool> LeaseTable::Deliver(const std::string& lease, Group group) {
   absl::MutexLock lock(&mutex_);
+  if (absl::IsCancelled(closed_)) return false;  // the run is over
   if (!closed_.ok()) return closed_;
   Item* item = Find(lease);
   if (item == nullptr) {
