@@ -72,7 +72,7 @@ CASES = {
     "dapo": dict(loss_type="dapo", high=0.28),
     "dapo with kl": dict(loss_type="dapo", high=0.28, beta=0.1),
     "cispo": dict(loss_type="cispo", high=1.3),
-    "gspo": dict(loss_type="grpo", level="sequence", low=0.05, high=0.06),
+    "gspo": dict(loss_type="grpo", level="sequence", low=0.15, high=0.2),
 }
 
 
