@@ -29,6 +29,7 @@ void AddServe(CLI::App& app, Action& action);       // in builds with torch
 void AddEval(CLI::App& app, Action& action);
 void AddKernelBench(CLI::App& eval, Action& action);  // below `eval`
 void AddLab(CLI::App& app, Action& action);
+void AddMusify(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch
 void AddReport(CLI::App& app, Action& action);   // in builds with torch
 void AddRollout(CLI::App& app, Action& action);  // in builds with torch

@@ -24,7 +24,9 @@
 #include "base/subprocess.h"
 #include "base/task_suite.h"
 #include "cli/command.h"
+#include "verifier/build/musa_builder.h"
 #include "verifier/device/cuda/driver.h"
+#include "verifier/device/musa/dialect.h"
 #include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::cli {
@@ -153,6 +155,41 @@ void FindCudaParts(std::vector<Finding>& findings) {
   library("nvrtc", kCudaDialect.compiler_libraries, "set CUDA_HOME to a CUDA toolkit: without libnvrtc.so outputs are compared on the host");
 }
 
+/// What verifies MUSA candidates: Moore Threads' toolkit and GPU, or by name a toolchain of MUSA's names over another.
+void FindMusaParts(std::vector<Finding>& findings) {
+  using verifier::kMusaDialect;
+  std::vector<verifier::GpuListing> gpus;
+  std::string error;
+  if (verifier::ListGpus(kMusaDialect, &gpus, &error)) {
+    for (size_t i = 0; i < gpus.size(); ++i) {
+      findings.push_back({"musa", absl::StrCat("musa:", i), State::kReady, absl::StrCat(gpus[i].name, ", ", gpus[i].architecture, ", one lane"), ""});
+    }
+  } else {
+    findings.push_back({"musa", "driver", State::kAbsent, error, "install Moore Threads' driver, or choose a toolchain below"});
+  }
+  const auto library = [&](const char* name, const char* const* names, const std::string& hint) {
+    const std::string path = verifier::FindGpuLibrary(kMusaDialect, names, {});
+    findings.push_back({"musa", name, path.empty() ? State::kAbsent : State::kReady, path.empty() ? "not found" : path,
+                        path.empty() ? hint : ""});
+  };
+  library("runtime", kMusaDialect.runtime_libraries, "set MUSA_HOME to a MUSA toolkit: candidates need its libmusart.so");
+  library("mtrtc", kMusaDialect.compiler_libraries, "set MUSA_HOME to a MUSA toolkit: without libmtrtc.so outputs are compared on the host");
+  const absl::StatusOr<verifier::MusaToolchain> chosen = verifier::ChooseMusaToolchain("");
+  findings.push_back({"musa", "toolchain", chosen.ok() ? State::kReady : State::kAbsent,
+                      chosen.ok() ? absl::StrCat(verifier::Name(*chosen), " unless a command or configuration names another")
+                                  : std::string(chosen.status().message()),
+                      chosen.ok() ? "" : "correct or unset HONE_MUSA_TOOLCHAIN"});
+  const bool headers = FileExists(ResourcePath("musa/include/musa_runtime.h")) &&
+                       FileExists(verifier::InstalledPath(verifier::kCompatRuntime));
+  const State state = headers ? State::kReady : State::kAbsent;
+  const std::string hint = headers ? "" : "build the target `hone_musa_compat`, or install the whole tree with cmake --install";
+  findings.push_back({"musa", "compat/cpu", state, headers ? "MUSA's names over the CPU emulation" : "not installed", hint});
+  std::vector<verifier::GpuListing> nvidia;
+  const bool cuda = headers && verifier::ListGpus(verifier::kMusaOnCudaDialect, &nvidia, &error) && !nvidia.empty();
+  findings.push_back({"musa", "compat/cuda", cuda ? State::kReady : State::kAbsent,
+                      cuda ? absl::StrCat("MUSA's names over CUDA, on ", nvidia.front().name) : "needs an NVIDIA GPU and nvcc", hint});
+}
+
 void FindDevices(std::vector<Finding>& findings) {
   findings.push_back({"devices", "cpu", State::kReady, "the CUDA dialect emulated on the host; its times say nothing about a GPU", ""});
   findings.push_back(FindGpus("cuda", "/dev", "nvidia",
@@ -161,6 +198,7 @@ void FindDevices(std::vector<Finding>& findings) {
   findings.push_back(FindGpus("musa", "/dev", "mtgpu.", TryRun({"mthreads-gmi", "-L"}),
                               "MUSA candidates can be verified on a machine with a Moore Threads GPU and its driver"));
   FindCudaParts(findings);
+  FindMusaParts(findings);
 }
 
 // ---- Sandbox. ----

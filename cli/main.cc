@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   hone::cli::AddDoctor(app, action);
   hone::cli::AddEval(app, action);
   hone::cli::AddLab(app, action);
+  hone::cli::AddMusify(app, action);
   hone::cli::AddTasks(app, action);
   hone::cli::AddVerifier(app, action);
   hone::cli::AddVerify(app, action);

@@ -28,7 +28,8 @@ constexpr int64_t kMaxCandidateBytes = 32 << 20;
 struct VerifyOptions {
   std::string task;
   std::string candidate;
-  std::string device = "cpu";
+  std::string device;
+  std::string musa_toolchain;
   std::string protocol = "hone-v1";
   std::string server;
   std::string python;
@@ -38,9 +39,15 @@ struct VerifyOptions {
   bool again = false;
 };
 
+/// A MUSA source asks for MUSA's device; everything else runs on the CPU unless told otherwise.
+std::string DeviceOf(const VerifyOptions& options) {
+  if (!options.device.empty()) return options.device;
+  return absl::EndsWith(options.candidate, ".mu") ? "musa" : "cpu";
+}
+
 absl::StatusOr<Candidate> LoadCandidate(const VerifyOptions& options) {
   Candidate candidate;
-  candidate.backend = *ParseBackend(options.device);  // checked by the command line
+  candidate.backend = *ParseBackend(DeviceOf(options));  // checked by the command line
   if (absl::EndsWith(options.candidate, ".cu") || absl::EndsWith(options.candidate, ".mu")) {
     candidate.format = Format::kNative;
   } else if (absl::EndsWith(options.candidate, ".py")) {
@@ -64,7 +71,10 @@ absl::StatusOr<Verdict> AskOwnServer(const VerifyOptions& options, const VerifyR
   verifier::LocalServerOptions server_options;
   server_options.python = options.python;
   server_options.log_path = options.log;
-  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=devices=[", options.device, "]"), "--set=screen=off"};
+  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=devices=[", DeviceOf(options), "]"), "--set=screen=off"};
+  if (!options.musa_toolchain.empty()) {
+    server_options.extra_args.push_back(absl::StrCat("--set=musa_toolchain=", options.musa_toolchain));
+  }
   if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
@@ -168,11 +178,16 @@ void AddVerify(CLI::App& app, Action& action) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App* verify = app.add_subcommand("verify", "Compiles, checks and times one candidate");
   verify->footer("Exit code: 0 right, 3 wrong, 2 unusable input, 1 our own failure.\n"
-                 "Example:\n  hone verify softmax_rows my_softmax.cu");
+                 "Examples:\n  hone verify softmax_rows my_softmax.cu\n"
+                 "  hone verify softmax_rows my_softmax.mu --musa-toolchain compat/cpu");
   verify->add_option("task", options->task, "Id in the built-in suite, or a task file")->required();
   verify->add_option("candidate", options->candidate, "The kernel: .cu, .mu or .py")->required();
-  verify->add_option("--device", options->device, "cpu (the CUDA dialect emulated), cuda or musa")
+  verify->add_option("--device", options->device, "cpu (the CUDA dialect emulated), cuda or musa; default: musa for .mu, else cpu")
       ->check(CLI::IsMember({"cpu", "cuda", "musa"}));
+  verify->add_option("--musa-toolchain", options->musa_toolchain,
+                     "Of the verifier of its own: mcc, or compat/cuda or compat/cpu without a Moore Threads GPU; default: "
+                     "$HONE_MUSA_TOOLCHAIN, else mcc")
+      ->check(CLI::IsMember({"mcc", "compat/cuda", "compat/cpu"}));
   verify->add_option("--protocol", options->protocol, "How it is checked and timed")
       ->check(CLI::IsMember(ProtocolIds()));
   verify->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");

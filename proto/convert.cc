@@ -445,6 +445,7 @@ void ToWire(const Capabilities& from, v1::Capabilities* to) {
   to->set_version(from.version);
   CopyToWire(from.devices, to->mutable_devices());
   CopyToWire(from.backends, to->mutable_backends());
+  CopyToWire(from.toolchains, to->mutable_toolchains());
   CopyToWire(from.formats, to->mutable_formats());
   CopyToWire(from.protocols, to->mutable_protocols());
   to->set_sandbox(from.sandbox);
@@ -456,6 +457,7 @@ absl::Status FromWire(const v1::Capabilities& from, Capabilities* to) {
   to->version = from.version();
   CopyFromWire(from.devices(), &to->devices);
   CopyFromWire(from.backends(), &to->backends);
+  CopyFromWire(from.toolchains(), &to->toolchains);
   CopyFromWire(from.formats(), &to->formats);
   CopyFromWire(from.protocols(), &to->protocols);
   to->sandbox = from.sandbox();

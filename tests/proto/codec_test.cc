@@ -82,7 +82,7 @@ class Filler {
   void Fill(Episode& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(Group& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(VerifyRequest& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
-  void Fill(Capabilities& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
+  void Fill(Capabilities& value) { auto& [a, b, c, d, e, f, g, h, i] = value; All(a, b, c, d, e, f, g, h, i); }
 
  private:
   template <class... Fields>

@@ -11,9 +11,9 @@
 #include "verifier/build/cpu_compiler.h"
 #include "verifier/build/cuda_source.h"
 #include "verifier/build/elf_symbols.h"
-#include "verifier/build/glue.h"
 #include "verifier/build/native_build.h"
 #include "verifier/build/rewriter.h"
+#include "verifier/build/source_dialect.h"
 #include "verifier/rules/object_rules.h"
 #include "verifier/rules/source_rules.h"
 
@@ -27,21 +27,25 @@ class CpuBuilder final : public Builder {
 
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override {
     const std::string key =
-        ContentKey({"cpu", request.candidate.source, request.signature.Declaration(), compiler_->toolchain().identity,
+        ContentKey({std::string(Name(options_.backend)), request.candidate.source, request.signature.Declaration(), compiler_->toolchain().identity,
                     options_.rescue_flags ? "" : "bare", RulePolicy(request.legality).Key()});
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return Make(request); }));
     return ResultOf(artefact);
   }
 
   std::string Toolchain(Backend backend) const override {
-    return backend == Backend::kCpu ? compiler_->toolchain().version : "";
+    return backend == options_.backend ? ToolchainName() : "";
   }
 
  private:
+  std::string ToolchainName() const {
+    return absl::StrCat(options_.name, options_.name.empty() ? "" : " ", compiler_->toolchain().version);
+  }
+
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
     const SteadyTime start = SteadyTime::Now();
     BuildResult result;
-    result.toolchain = compiler_->toolchain().version;
+    result.toolchain = ToolchainName();
     ArtefactContents contents;
     HONE_RETURN_IF_ERROR(Compile(request, &result, &contents));
     result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
@@ -57,7 +61,7 @@ class CpuBuilder final : public Builder {
       return absl::OkStatus();
     }
     const RulePolicy policy(request.legality);
-    result->rules = CheckSource(CudaSource(source), Assembly::kNowhere, policy);
+    result->rules = dialect_.CheckRules(source, Assembly::kNowhere, policy);
     if (FirstReject(result->rules) != nullptr) {
       Forbid(result);
       return absl::OkStatus();
@@ -66,13 +70,13 @@ class CpuBuilder final : public Builder {
     options.relaxed_constexpr = options_.rescue_flags;
     const Rewritten timed = RewriteCuda(source, options);
     if (!timed.defines_launch) {
-      RejectWithoutLaunch(request, result);
+      RejectWithoutLaunch(request, dialect_, result);
       return absl::OkStatus();
     }
     if (!timed.errors.empty()) {
       std::vector<CompilerError> errors;
-      for (const SourceError& error : timed.errors) errors.push_back({"candidate.cu", error.line, error.message});
-      ReportErrors(std::move(errors), request, result);
+      for (const SourceError& error : timed.errors) errors.push_back({dialect_.candidate_file(), error.line, error.message});
+      ReportErrors(std::move(errors), request, dialect_, result);
       return absl::OkStatus();
     }
     using Level = CompileOptions::Level;
@@ -87,10 +91,7 @@ class CpuBuilder final : public Builder {
 
   absl::Status CompileOne(const std::string& rewritten, CompileOptions::Level level, const BuildRequest& request,
                           BuildResult* result, ArtefactContents* contents) {
-    const Glue glue = MakeGlue(request.signature);
-    const std::string unit =
-        absl::StrCat("#line 1 \"launch\"\n", glue.before,
-                     "#line 1 \"candidate.cu\"\n", rewritten, "\n#line 1 \"glue\"", glue.after);
+    const std::string unit = dialect_.Unit(request.signature, rewritten, "");
     HONE_ASSIGN_OR_RETURN(CompileOutput output, compiler_->Compile(unit, {level, options_.rescue_flags}, request.timeout));
     if (output.timed_out) {
       Reject(VerdictStatus::kCompileTimeout,
@@ -98,13 +99,13 @@ class CpuBuilder final : public Builder {
       return absl::OkStatus();
     }
     if (!output.ok) {
-      ReportErrors(ParseCompilerErrors(output.messages), request, result);
+      ReportErrors(ParseCompilerErrors(output.messages), request, dialect_, result);
       return absl::OkStatus();
     }
     HONE_ASSIGN_OR_RETURN(const ElfSummary object, SummariseElf(output.artefact));
     for (const std::string& symbol : object.undefined) {
       if (symbol != "launch") continue;
-      ReportErrors({{"candidate.cu", 0, "`launch` is not defined as expected"}}, request, result);
+      ReportErrors({{dialect_.candidate_file(), 0, "`launch` is not defined as expected"}}, request, dialect_, result);
       return absl::OkStatus();
     }
     const RulePolicy policy(request.legality);
@@ -121,6 +122,7 @@ class CpuBuilder final : public Builder {
   }
 
   const CpuBuilderOptions options_;
+  const SourceDialect dialect_{options_.backend};
   const std::unique_ptr<CpuCompiler> compiler_;
   ArtefactStore* const store_;
 };
@@ -129,7 +131,7 @@ class CpuBuilder final : public Builder {
 
 absl::StatusOr<std::unique_ptr<Builder>> CreateCpuBuilder(const CpuBuilderOptions& options, ArtefactStore* store) {
   const std::string headers = options.headers.empty() ? ResourcePath("cpu/include") : options.headers;
-  HONE_ASSIGN_OR_RETURN(CpuToolchain toolchain, CpuToolchain::Find(options.compiler, headers));
+  HONE_ASSIGN_OR_RETURN(CpuToolchain toolchain, CpuToolchain::Find(options.compiler, headers, options.extra_headers));
   HONE_ASSIGN_OR_RETURN(auto compiler, CpuCompiler::Create(std::move(toolchain), options.sandbox));
   return std::unique_ptr<Builder>(new CpuBuilder(options, std::move(compiler), store));
 }

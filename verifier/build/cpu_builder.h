@@ -14,6 +14,9 @@ namespace hone::verifier {
 struct CpuBuilderOptions {
   std::string compiler = "g++";
   std::string headers;             // empty: those that ship with the program
+  Backend backend = Backend::kCpu; // whose candidates it builds: kMusa with MUSA's headers over these
+  std::string extra_headers;       // folder of those
+  std::string name;                // what verdicts put before the compiler's
   std::string sandbox;             // as ChooseSandbox takes it
   bool rescue_flags = true;        // as nvcc with `-include cfloat --expt-relaxed-constexpr`, which spare whole families
                                    // of answers; false reproduces verdicts that were measured without

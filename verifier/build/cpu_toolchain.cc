@@ -121,8 +121,9 @@ absl::StatusOr<std::string> AllFiles(const std::string& folder) {
 }
 
 absl::StatusOr<std::vector<std::string>> CompileCommand(const std::string& compiler, std::vector<std::string> flags,
-                                                        const std::string& headers) {
-  std::vector<std::string> argv = {compiler, "-###", "-S", "-x", "c++", "/dev/null", "-o", "/dev/null", "-I", headers};
+                                                        const std::vector<std::string>& headers) {
+  std::vector<std::string> argv = {compiler, "-###", "-S", "-x", "c++", "/dev/null", "-o", "/dev/null"};
+  for (const std::string& folder : headers) argv.insert(argv.end(), {"-I", folder});
   argv.insert(argv.end(), CommonFlags().begin(), CommonFlags().end());
   argv.insert(argv.end(), flags.begin(), flags.end());
   HONE_ASSIGN_OR_RETURN(const std::string output, Output(argv));
@@ -145,11 +146,14 @@ absl::StatusOr<std::vector<std::string>> CompileCommand(const std::string& compi
 
 }  // namespace
 
-absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, const std::string& header_folder) {
+absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, const std::string& header_folder,
+                                                const std::string& extra_headers) {
   if (!FileExists(header_folder + "/hone/prelude.h")) {
     return absl::FailedPreconditionError(absl::StrCat("no emulation headers at ", header_folder, "/hone/prelude.h"));
   }
   const std::string headers = RealPath(header_folder);
+  std::vector<std::string> folders = {headers};
+  if (!extra_headers.empty()) folders.push_back(RealPath(extra_headers));
   CpuToolchain toolchain;
   const auto number = Output({compiler, "-dumpfullversion"});
   if (absl::IsNotFound(number.status())) {
@@ -157,10 +161,10 @@ absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, con
         absl::StrCat("the CPU backend compiles with ", compiler, ", which is not installed (package g++)"));
   }
   if (!number.ok()) return number.status();
-  HONE_ASSIGN_OR_RETURN(toolchain.quick, CompileCommand(compiler, QuickFlags(), headers));
-  HONE_ASSIGN_OR_RETURN(toolchain.full, CompileCommand(compiler, {"-O3"}, headers));
+  HONE_ASSIGN_OR_RETURN(toolchain.quick, CompileCommand(compiler, QuickFlags(), folders));
+  HONE_ASSIGN_OR_RETURN(toolchain.full, CompileCommand(compiler, {"-O3"}, folders));
   HONE_ASSIGN_OR_RETURN(toolchain.checked,
-                        CompileCommand(compiler, {"-Og", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}, headers));
+                        CompileCommand(compiler, {"-Og", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}, folders));
   HONE_ASSIGN_OR_RETURN(const std::string as, Output({compiler, "-print-prog-name=as"}));
   HONE_ASSIGN_OR_RETURN(const std::string ld, Output({compiler, "-print-prog-name=ld"}));
   toolchain.assemble = {OnPath(as), "--64"};
@@ -169,12 +173,15 @@ absl::StatusOr<CpuToolchain> CpuToolchain::Find(const std::string& compiler, con
 #endif
   toolchain.link = {OnPath(ld), "-shared", "--hash-style=gnu", "--build-id=none", "-z", "noexecstack", "-z", "relro"};
   toolchain.headers = headers;
-  toolchain.folders = {"/usr", headers};
+  toolchain.folders = folders;
+  toolchain.folders.push_back("/usr");
   std::vector<std::string> parts = {*number, absl::StrJoin(toolchain.quick, " "),
                                     absl::StrJoin(toolchain.full, " "), absl::StrJoin(toolchain.checked, " "),
                                     absl::StrJoin(toolchain.link, " ")};
-  HONE_ASSIGN_OR_RETURN(const std::string texts, AllFiles(headers));
-  parts.push_back(texts);
+  for (const std::string& folder : folders) {
+    HONE_ASSIGN_OR_RETURN(const std::string texts, AllFiles(folder));
+    parts.push_back(texts);
+  }
   toolchain.identity = Sha256Hex(absl::StrJoin(parts, "\n"));
   toolchain.version = absl::StrCat("g++ ", *number, " (emulated CUDA ", toolchain.identity.substr(0, 8), ")");
   return toolchain;

@@ -22,8 +22,10 @@ struct CpuToolchain {
   std::string headers;                   // the folder of the emulation's headers
   std::vector<std::string> folders;      // what the commands read, for the sandbox
 
-  /// `compiler` is looked up on PATH. `headers` holds hone/prelude.h. kFailedPrecondition names what is missing.
-  static absl::StatusOr<CpuToolchain> Find(const std::string& compiler, const std::string& headers);
+  /// `compiler` is looked up on PATH. `headers` holds hone/prelude.h, `extra_headers` (may be empty) another dialect's names
+  /// over it. kFailedPrecondition names what is missing.
+  static absl::StatusOr<CpuToolchain> Find(const std::string& compiler, const std::string& headers,
+                                           const std::string& extra_headers = "");
 };
 
 }  // namespace hone::verifier

@@ -71,14 +71,15 @@ void Forbid(BuildResult* result) {
   Reject(VerdictStatus::kForbidden, absl::StrCat(hit.rule, ": ", hit.evidence), result);
 }
 
-void ReportErrors(std::vector<CompilerError> errors, const BuildRequest& request, BuildResult* result) {
+void ReportErrors(std::vector<CompilerError> errors, const BuildRequest& request, const SourceDialect& dialect,
+                  BuildResult* result) {
   if (errors.empty()) errors.push_back({"", 0, "the compiler failed without a message"});
   for (CompilerError& error : errors) {
     if (!absl::StrContains(error.message, "launch")) continue;
     for (const char* words : {"conflicting declaration", "ambiguating new declaration", "not defined as expected",
                               "more than one instance of overloaded function", "has already been declared"}) {
       if (!absl::StrContains(error.message, words)) continue;
-      error.message = absl::StrCat("wrong signature of `launch`; expected ", request.signature.Declaration());
+      error.message = absl::StrCat("wrong signature of `launch`; expected ", dialect.Declaration(request.signature));
       break;
     }
   }
@@ -90,9 +91,9 @@ void ReportErrors(std::vector<CompilerError> errors, const BuildRequest& request
          result);
 }
 
-void RejectWithoutLaunch(const BuildRequest& request, BuildResult* result) {
+void RejectWithoutLaunch(const BuildRequest& request, const SourceDialect& dialect, BuildResult* result) {
   Reject(VerdictStatus::kParse,
-         absl::StrCat("no definition of `launch`; expected ", request.signature.Declaration()), result);
+         absl::StrCat("no definition of `launch`; expected ", dialect.Declaration(request.signature)), result);
 }
 
 }  // namespace hone::verifier

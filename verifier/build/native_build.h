@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "verifier/build/builder.h"
 #include "verifier/build/compiler_output.h"
+#include "verifier/build/source_dialect.h"
 #include "verifier/cache/artefact_store.h"
 
 namespace hone::verifier {
@@ -29,8 +30,9 @@ void Reject(VerdictStatus status, std::string message, BuildResult* result);
 /// kForbidden, by the first of the result's rules.
 void Forbid(BuildResult* result);
 /// kCompile, with the errors trimmed to what a model can use.
-void ReportErrors(std::vector<CompilerError> errors, const BuildRequest& request, BuildResult* result);
+void ReportErrors(std::vector<CompilerError> errors, const BuildRequest& request, const SourceDialect& dialect,
+                  BuildResult* result);
 /// kParse: no `launch` in the source.
-void RejectWithoutLaunch(const BuildRequest& request, BuildResult* result);
+void RejectWithoutLaunch(const BuildRequest& request, const SourceDialect& dialect, BuildResult* result);
 
 }  // namespace hone::verifier

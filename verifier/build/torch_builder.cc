@@ -602,7 +602,7 @@ class TorchBuilder final : public Builder {
       const size_t at = output.find("undefined reference to ");
       if (at != std::string::npos) errors.push_back({"", 0, output.substr(at, output.find('\n', at) - at)});
     }
-    ReportErrors(std::move(errors), job.request, result);
+    ReportErrors(std::move(errors), job.request, SourceDialect(job.backend), result);
   }
 
   Step RunTool(const std::vector<std::string>& command, const Job& job) const {

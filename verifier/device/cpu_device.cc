@@ -17,6 +17,7 @@
 #include "base/tensor.h"
 #include "verifier/device/cuda/driver.h"
 #include "verifier/device/device.h"
+#include "verifier/device/musa/dialect.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1
@@ -99,7 +100,10 @@ int Properties(void* device, DeviceProperties* properties) {
 const char* ErrorName(int code) { return strerror(code); }
 
 /// Codes of the CUDA runtime, which the emulation returns too.
-const char* LaunchErrorName(int code) { return GpuErrorName(kCudaDialect, code); }
+template <const GpuDialect& kDialect>
+const char* LaunchErrorName(int code) {
+  return GpuErrorName(kDialect, code);
+}
 
 int Allocate(void*, uint64_t bytes, DeviceBuffer* buffer) {
   const int fd = memfd_create("hone", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -323,32 +327,53 @@ int64_t ClockNs(void*, pid_t runner) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-constexpr DeviceTable kTable = {
-    .backend = "cpu",
-    .open = Open,
-    .close = Close,
-    .properties = Properties,
-    .error_name = ErrorName,
-    .launch_error_name = LaunchErrorName,
-    .out_of_memory = 2,
-    .allocate = Allocate,
-    .release = Release,
-    .export_fd = ExportFd,
-    .copy_in = CopyBytes,
-    .copy_out = CopyBytes,
-    .copy = CopyAll,
-    .poison = Poison,
-    .count_changed = CountChanged,
-    .compare = Compare,
-    .evict = Evict,
-    .clock_ns = ClockNs,
-    .clock_is_wall = false,
-    .measure_clock = nullptr,
-    .probe = nullptr,
-};
+template <const GpuDialect& kLaunches>
+constexpr DeviceTable MakeTable(const char* name, const char* backend) {
+  return {
+      .name = name,
+      .backend = backend,
+      .dialect = nullptr,
+      .torch_device = "",
+      .open = Open,
+      .close = Close,
+      .properties = Properties,
+      .error_name = ErrorName,
+      .launch_error_name = LaunchErrorName<kLaunches>,
+      .out_of_memory = 2,
+      .allocate = Allocate,
+      .release = Release,
+      .export_fd = ExportFd,
+      .copy_in = CopyBytes,
+      .copy_out = CopyBytes,
+      .copy = CopyAll,
+      .poison = Poison,
+      .count_changed = CountChanged,
+      .compare = Compare,
+      .evict = Evict,
+      .clock_ns = ClockNs,
+      .clock_is_wall = false,
+      .measure_clock = nullptr,
+      .probe = nullptr,
+  };
+}
+
+constexpr DeviceTable kTable = MakeTable<kCudaDialect>("cpu", "cpu");
+constexpr DeviceTable kMusaTable = MakeTable<kMusaDialect>("musa-compat/cpu", "musa");
 
 }  // namespace
 
 const DeviceTable& CpuDeviceTable() { return kTable; }
+const DeviceTable& MusaOnCpuDeviceTable() { return kMusaTable; }
+
+std::vector<const DeviceTable*> DeviceTables() {
+  return {&CpuDeviceTable(), &CudaDeviceTable(), &MusaDeviceTable(), &MusaOnCudaDeviceTable(), &MusaOnCpuDeviceTable()};
+}
+
+const DeviceTable* FindDeviceTable(const std::string& name) {
+  for (const DeviceTable* table : DeviceTables()) {
+    if (name == table->name) return table;
+  }
+  return nullptr;
+}
 
 }  // namespace hone::verifier

@@ -67,8 +67,13 @@ struct Span {
   uint64_t bytes = 0;
 };
 
+struct GpuDialect;
+
 struct DeviceTable {
-  const char* backend;  // "cpu", "cuda", "musa"
+  const char* name;     // "cpu", "cuda", "musa", "musa-compat/cuda", "musa-compat/cpu"
+  const char* backend;  // whose candidates it runs: "cpu", "cuda", "musa"
+  const GpuDialect* dialect;  // null: the host's memory
+  const char* torch_device;   // where references run: "cuda", "musa"; empty: the CPU
 
   int (*open)(int index, void** device);
   void (*close)(void* device);
@@ -112,5 +117,17 @@ const DeviceTable& CpuDeviceTable();
 /// descriptors; kernels of the judge are compiled at its start, and where no run-time compiler is found the host compares.
 /// Whoever imports a buffer of a GPU for reading could still map it for writing: what was handed out is never believed.
 const DeviceTable& CudaDeviceTable();
+
+/// Moore Threads GPUs: the same through MUSA's driver.
+const DeviceTable& MusaDeviceTable();
+
+/// What MUSA candidates run on where there is no such GPU (docs/musa.md): an NVIDIA GPU through a driver library of ours that
+/// has MUSA's names and hands everything to CUDA's, and the host's cores.
+const DeviceTable& MusaOnCudaDeviceTable();
+const DeviceTable& MusaOnCpuDeviceTable();
+
+/// The table of a name, or null; and all of them.
+const DeviceTable* FindDeviceTable(const std::string& name);
+std::vector<const DeviceTable*> DeviceTables();
 
 }  // namespace hone::verifier

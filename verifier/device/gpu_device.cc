@@ -7,7 +7,6 @@
 #include <cstring>
 #include <ctime>
 #include <dlfcn.h>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include "verifier/device/cuda/driver.h"
 #include "verifier/device/cuda/kernels.h"
 #include "verifier/device/device.h"
+#include "verifier/device/musa/dialect.h"
 
 namespace hone::verifier {
 namespace {
@@ -105,24 +105,16 @@ struct GpuDevice {
 GpuDevice& Of(void* device) { return *static_cast<GpuDevice*>(device); }
 GpuAddress Address(const void* pointer) { return reinterpret_cast<GpuAddress>(pointer); }
 
-std::string NodeOf(const GpuDevice& gpu) {
+std::string BusAddress(const GpuDevice& gpu) {
   char bus[64] = {};
   if (gpu.driver.DeviceGetPCIBusId(bus, sizeof bus, gpu.device) != 0) return "";
   std::string path = bus;  // "0000:3B:00.0"; the kernel's folders are in lower case
   std::transform(path.begin(), path.end(), path.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::ifstream file("/proc/driver/nvidia/gpus/" + path + "/information");
-  std::string line;
-  while (std::getline(file, line)) {
-    const size_t at = line.find("Device Minor:");
-    if (at == std::string::npos) continue;
-    const size_t digits = line.find_first_of("0123456789", at);
-    if (digits != std::string::npos) return "/dev/nvidia" + line.substr(digits);
-  }
-  return "";
+  return path;
 }
 
-std::string UuidText(const unsigned char (&uuid)[16]) {
-  std::string text = "GPU-";
+std::string UuidText(const char* prefix, const unsigned char (&uuid)[16]) {
+  std::string text = prefix;
   for (int i = 0; i < 16; ++i) {
     char digits[3];
     std::snprintf(digits, sizeof digits, "%02x", uuid[i]);
@@ -209,11 +201,16 @@ int Properties(void* device, DeviceProperties* properties) {
   properties->maps_parts = false;
   properties->architecture = Architecture(gpu);
   unsigned char uuid[16] = {};
-  if (gpu.driver.DeviceGetUuid(uuid, gpu.device) == 0) properties->unique_id = UuidText(uuid);
+  const char* prefix = gpu.dialect->uuid_prefix;
+  if (prefix == nullptr) {
+    properties->unique_id = std::to_string(gpu.ordinal);
+  } else if (gpu.driver.DeviceGetUuid(uuid, gpu.device) == 0) {
+    properties->unique_id = UuidText(prefix, uuid);
+  }
   properties->driver_library = gpu.driver.path;
-  for (const std::string& node : {NodeOf(gpu), std::string("/dev/nvidiactl"), std::string("/dev/nvidia-uvm")}) {
+  for (const std::string& node : gpu.dialect->nodes(BusAddress(gpu), gpu.ordinal)) {
     struct stat found;
-    if (!node.empty() && stat(node.c_str(), &found) == 0) properties->nodes.push_back(node);
+    if (stat(node.c_str(), &found) == 0) properties->nodes.push_back(node);
   }
   return 0;
 }
@@ -422,9 +419,12 @@ int Probe(void* device) {
 }
 
 template <const GpuDialect& kDialect>
-constexpr DeviceTable MakeTable(const char* backend) {
+constexpr DeviceTable MakeTable(const char* name, const char* backend, const char* torch_device) {
   return {
+      .name = name,
       .backend = backend,
+      .dialect = &kDialect,
+      .torch_device = torch_device,
       .open = [](int index, void** device) { return OpenDevice(kDialect, index, device); },
       .close = Close,
       .properties = Properties,
@@ -448,10 +448,14 @@ constexpr DeviceTable MakeTable(const char* backend) {
   };
 }
 
-constexpr DeviceTable kCudaTable = MakeTable<kCudaDialect>("cuda");
+constexpr DeviceTable kCudaTable = MakeTable<kCudaDialect>("cuda", "cuda", "cuda");
+constexpr DeviceTable kMusaTable = MakeTable<kMusaDialect>("musa", "musa", "musa");
+constexpr DeviceTable kMusaOnCudaTable = MakeTable<kMusaOnCudaDialect>("musa-compat/cuda", "musa", "cuda");
 
 }  // namespace
 
 const DeviceTable& CudaDeviceTable() { return kCudaTable; }
+const DeviceTable& MusaDeviceTable() { return kMusaTable; }
+const DeviceTable& MusaOnCudaDeviceTable() { return kMusaOnCudaTable; }
 
 }  // namespace hone::verifier

@@ -21,15 +21,13 @@ int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit 
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const std::string& name) {
   const size_t colon = name.find(':');
-  const std::string backend = name.substr(0, colon);
-  const DeviceTable* table = nullptr;
-  for (const DeviceTable* known : {&CpuDeviceTable(), &CudaDeviceTable()}) {
-    if (backend == known->backend) table = known;
-  }
+  const DeviceTable* table = FindDeviceTable(name.substr(0, colon));
   int index = 0;
   if (table == nullptr ||
       (colon != std::string::npos && (!absl::SimpleAtoi(name.substr(colon + 1), &index) || index < 0))) {
-    return absl::InvalidArgumentError(absl::StrCat("no device '", name, "'; there are cpu:N and cuda:N"));
+    std::string known;
+    for (const DeviceTable* one : DeviceTables()) absl::StrAppend(&known, known.empty() ? "" : ", ", one->name, ":N");
+    return absl::InvalidArgumentError(absl::StrCat("no device '", name, "'; there are ", known));
   }
   std::unique_ptr<Device> device(new Device(*table));
   if (const int code = table->open(index, &device->device_); code != 0) {

@@ -4,11 +4,14 @@
 #include <atomic>
 #include <filesystem>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "verifier/device/cuda/driver.h"
+#include "verifier/device/musa/dialect.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/checker.h"
 #include "verifier/lane/findings.h"
@@ -30,7 +33,9 @@ std::vector<std::string> DeviceEnvironment(const Device& device) {
   const DeviceProperties& properties = device.properties();
   if (properties.emulated) return {};
   std::vector<std::string> environment;
-  if (!properties.unique_id.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + properties.unique_id);
+  if (!properties.unique_id.empty()) {
+    environment.push_back(absl::StrCat(device.table().dialect->visible_devices, "=", properties.unique_id));
+  }
   return environment;
 }
 
@@ -51,7 +56,7 @@ class DeviceLane : public Lane {
     worker.script = ResourcePath("lane/reference_worker.py");
     worker.cpu_core = options.cpu_core;
     if (!lane->device_->properties().emulated) {
-      worker.device = lane->device_->table().backend;
+      worker.device = lane->device_->table().torch_device;
       worker.environment = DeviceEnvironment(*lane->device_);
     }
     HONE_ASSIGN_OR_RETURN(lane->worker_, ReferenceWorker::Create(std::move(worker)));
@@ -123,8 +128,8 @@ class DeviceLane : public Lane {
                         "PATH=/usr/bin:/bin"};
     if (OnGpu()) {
       host.folders.push_back("/usr");  // Triton compiles a launcher for each kernel
-      host.gpu_backend = device_->table().backend;
-      host.gpu_driver = device_->properties().driver_library;
+      HONE_ASSIGN_OR_RETURN(host.gpu_driver, TorchDriver());
+      host.gpu_backend = device_->table().torch_device;
       host.devices = device_->properties().nodes;
       host.memory_limit_bytes = 0;
       const std::vector<std::string> found = DeviceEnvironment(*device_);
@@ -146,21 +151,52 @@ class DeviceLane : public Lane {
   /// What runners load and see.
   absl::Status ChooseRunners(const std::string& prefix, RunnerHostOptions* host) const {
     const DeviceProperties& properties = device_->properties();
+    const DeviceTable& table = device_->table();
+    const bool stands_in = table.name != std::string(table.backend);  // a compatibility toolchain
     if (!OnGpu()) {
       host->libraries = {prefix + "/lib/libhone_cpu_runtime.so"};
+      if (stands_in) host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));
       return absl::OkStatus();
     }
-    const std::string runtime = FindGpuLibrary(kCudaDialect, kCudaDialect.runtime_libraries, {});
+    const GpuDialect& dialect = *table.dialect;
+    const std::string runtime = FindGpuLibrary(dialect, dialect.runtime_libraries, {});
     if (runtime.empty()) {
-      return absl::FailedPreconditionError("no CUDA runtime library (libcudart.so): set CUDA_HOME to a CUDA toolkit");
+      return absl::FailedPreconditionError(absl::StrCat("no runtime library (", dialect.runtime_libraries[0], "): set ",
+                                                        dialect.toolkit_variables[0], " to the toolkit's folder"));
     }
     host->libraries = {runtime};
-    host->gpu_backend = device_->table().backend;
+    if (stands_in) {
+      HONE_RETURN_IF_ERROR(AddDriverBehind(host));
+      host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));
+    }
+    host->gpu_backend = table.name;
     host->gpu_driver = properties.driver_library;
     host->devices = properties.nodes;
-    host->environment = DeviceEnvironment(*device_);
+    for (std::string& setting : DeviceEnvironment(*device_)) host->environment.push_back(std::move(setting));
     host->environment.push_back("CUDA_CACHE_DISABLE=1");
     host->memory_limit_bytes = 0;  // the driver reserves far more than it uses
+    return absl::OkStatus();
+  }
+
+  /// The driver's library under PyTorch's device.
+  absl::StatusOr<std::string> TorchDriver() const {
+    const DeviceTable& table = device_->table();
+    if (table.torch_device == std::string(table.backend)) return device_->properties().driver_library;
+    GpuDriver driver;
+    std::string error;
+    if (!driver.Load(kCudaDialect, "", &error)) return absl::FailedPreconditionError(error);
+    return driver.path;
+  }
+
+  /// The compatibility driver opens CUDA's by its name, or where this says, for in a sandbox there may be no names.
+  static absl::Status AddDriverBehind(RunnerHostOptions* host) {
+    GpuDriver driver;
+    std::string error;
+    if (!driver.Load(kCudaDialect, "", &error)) return absl::FailedPreconditionError(error);
+    if (!absl::StartsWith(driver.path, "/lib") && !absl::StartsWith(driver.path, "/usr/lib")) {
+      host->folders.push_back(driver.path);  // else every sandbox has it
+    }
+    host->environment.push_back(absl::StrCat(kCompatDriverVariable, "=", driver.path));
     return absl::OkStatus();
   }
 

@@ -34,7 +34,9 @@ const std::set<std::string>& Mathematics() {
 
 bool Allowed(const std::string& symbol) {
   if (Mathematics().count(symbol) > 0) return true;
-  if (absl::StartsWith(symbol, "cuda") || absl::StartsWith(symbol, "hone_rt_")) return true;  // the runtime defines them, or it does not load
+  for (absl::string_view runtime : {"cuda", "musa", "hone_rt_"}) {  // a runtime defines them, or it does not load
+    if (absl::StartsWith(symbol, runtime)) return true;
+  }
   return IsOneOf(symbol, {"hone_workspace", "memcpy", "memmove", "memset", "memcmp", "strlen", "strcmp", "malloc", "calloc",
                           "free", "abs", "labs", "llabs", "_GLOBAL_OFFSET_TABLE_",
                           // GCC's helpers for 128-bit and half-precision arithmetic
@@ -43,9 +45,9 @@ bool Allowed(const std::string& symbol) {
                           "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"});
 }
 
-/// What nvcc's own code and the C++ library under a candidate's host code ask for.
-bool AllowedOfNvcc(const std::string& symbol) {
-  for (absl::string_view prefix : {"__cuda", "_ZSt", "_ZNSt", "_ZNKSt", "_ZTVSt", "_ZTVN10__cxxabiv1", "__cxa_"}) {
+/// What the own code of nvcc and mcc, and the C++ library under a candidate's host code ask for.
+bool AllowedOfGpuCode(const std::string& symbol) {
+  for (absl::string_view prefix : {"__cuda", "__musa", "_ZSt", "_ZNSt", "_ZNKSt", "_ZTVSt", "_ZTVN10__cxxabiv1", "__cxa_"}) {
     if (absl::StartsWith(symbol, prefix)) return true;
   }
   return IsOneOf(symbol, {"atexit", "__dso_handle", "__gxx_personality_v0", "_Unwind_Resume", "__stack_chk_fail", "printf",
@@ -56,10 +58,10 @@ bool AllowedOfNvcc(const std::string& symbol) {
 
 }  // namespace
 
-std::vector<RuleHit> CheckNvccObject(const ElfSummary& object, const RulePolicy& policy) {
+std::vector<RuleHit> CheckGpuObject(const ElfSummary& object, const RulePolicy& policy) {
   RuleHits hits(policy);
   for (const std::string& symbol : object.undefined) {
-    if (!Allowed(symbol) && !AllowedOfNvcc(symbol)) hits.Add("foreign_symbol", symbol);
+    if (!Allowed(symbol) && !AllowedOfGpuCode(symbol)) hits.Add("foreign_symbol", symbol);
   }
   return hits.Take();
 }

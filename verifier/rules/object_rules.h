@@ -13,8 +13,8 @@ namespace hone::verifier {
 /// Rules of RuleStage::kObject.
 std::vector<RuleHit> CheckObject(const ElfSummary& object, const RulePolicy& policy = {});
 
-/// The same over an object that nvcc made: its own registration of kernels is an initialiser that needs the runtime, and
+/// The same over an object that a GPU's compiler made: its own registration of kernels is an initialiser that needs the runtime, and
 /// host code may use the C++ library.
-std::vector<RuleHit> CheckNvccObject(const ElfSummary& object, const RulePolicy& policy = {});
+std::vector<RuleHit> CheckGpuObject(const ElfSummary& object, const RulePolicy& policy = {});
 
 }  // namespace hone::verifier

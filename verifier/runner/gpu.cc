@@ -7,6 +7,7 @@ namespace hone::verifier {
 
 int GpuRunner::Open(const GpuDialect& dialect, const std::string& driver_library, std::string* error) {
   constexpr int kLibraryMissing = 304;
+  dialect_ = &dialect;
   if (!driver_.Load(dialect, driver_library, error)) return kLibraryMissing;
   int device = 0;
   void* context = nullptr;

@@ -18,6 +18,8 @@ class GpuRunner {
   /// initialised on it. 0 or the driver's error.
   int Open(const GpuDialect& dialect, const std::string& driver_library, std::string* error);
 
+  const GpuDialect& dialect() const { return *dialect_; }
+
   /// Maps the buffer behind `fd` as a region says. 0 or the driver's error.
   int Map(const TableRegion& region, int fd);
   /// Forgets where earlier regions were mapped; they stay mapped.
@@ -39,6 +41,7 @@ class GpuRunner {
     uint64_t bytes;
     uint64_t got;
   };
+  const GpuDialect* dialect_ = nullptr;
   GpuDriver driver_;
   GpuAddress scratch_ = 0;
   void* events_[2] = {};

@@ -35,7 +35,7 @@ struct RunnerHostOptions {
   std::vector<std::string> environment;  // "KEY=value": all of it
 
   // Of a GPU: runners open the one device that the environment leaves visible.
-  std::string gpu_backend;               // "cuda"; empty: none
+  std::string gpu_backend;               // a GPU's device table or dialect: "cuda"; empty: none
   std::string gpu_driver;                // absolute path of the driver's library
   std::vector<std::string> devices;      // device nodes inside the sandbox
 };

@@ -2,9 +2,9 @@
 // for each candidate; a runner loads one artefact, makes the calls it is told to, and is killed. Everything in here after
 // the artefact is loaded shares its address space with untrusted code, and nothing it says is believed (protocol.h).
 //
-// usage: hone-runner ZYGOTE_SOCKET [--core N] [--gpu BACKEND DRIVER.so] [RUNTIME.so ...]
+// usage: hone-runner ZYGOTE_SOCKET [--core N] [--gpu DIALECT DRIVER.so] [RUNTIME.so ...]
 //   ZYGOTE_SOCKET  number of the inherited socket to the judge
-//   --gpu          runners open the one visible device of this backend ("cuda"), each for itself and before its hello
+//   --gpu          runners open the one visible device of this dialect ("cuda", "musa-compat/cuda"), each for itself and before its hello
 //   RUNTIME.so     libraries loaded before the first fork, with their symbols visible to artefacts
 
 #include <cerrno>
@@ -31,6 +31,7 @@
 
 #include "base/descriptor_message.h"
 #include "verifier/device/cpu/runtime.h"
+#include "verifier/device/musa/dialect.h"
 #include "verifier/runner/abi.h"
 #include "verifier/runner/gpu.h"
 #include "verifier/runner/protocol.h"
@@ -253,7 +254,7 @@ class Runner {
     if (mapped == MAP_FAILED) return Failed(answer, strerror(errno));
     const int error = MapRegions(static_cast<const char*>(mapped), fds[1], fds[2]);
     for (const int fd : fds) close(fd);
-    if (error != 0) return Failed(answer, gpu_ != nullptr ? GpuErrorName(kCudaDialect, error) : strerror(error));
+    if (error != 0) return Failed(answer, gpu_ != nullptr ? GpuErrorName(gpu_->dialect(), error) : strerror(error));
     answer.kind = AnswerKind::kLoaded;
     return answer;
   }
@@ -547,7 +548,10 @@ int ZygoteMain(int argc, char** argv) {
       CPU_SET(static_cast<size_t>(std::atoi(argv[++i])), &cores);
       if (sched_setaffinity(0, sizeof cores, &cores) != 0) error = std::string("--core: ") + strerror(errno);
     } else if (std::strcmp(argv[i], "--gpu") == 0 && i + 2 < argc) {
-      if (std::strcmp(argv[++i], kCudaDialect.backend) == 0) gpu.dialect = &kCudaDialect;
+      ++i;
+      for (const GpuDialect* known : {&kCudaDialect, &kMusaDialect, &kMusaOnCudaDialect}) {
+        if (std::strcmp(argv[i], known->name) == 0) gpu.dialect = known;
+      }
       if (gpu.dialect == nullptr) error = std::string("--gpu: no backend ") + argv[i];
       gpu.driver_library = argv[++i];
     } else if (dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL) == nullptr) {

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "verifier/build/musa_builder.h"
 #include "verifier/lane/affinity.h"
 #include "verifier/queue/redis_connection.h"
 #include "verifier/sandbox/bubblewrap.h"
@@ -35,11 +36,13 @@ std::string CacheFolder() {
   return absl::StrCat(home.empty() ? "/tmp" : home + "/.cache", "/hone/verifier");
 }
 
-/// "cuda" (all of them) or "cuda:1".
+/// "cuda" (all of them), "cuda:1", "musa", "musa:1".
 bool IsGpu(const std::string& device) {
-  if (device == "cuda") return true;
+  const size_t colon = device.find(':');
+  const std::string kind = device.substr(0, colon);
+  if (kind != "cuda" && kind != "musa") return false;
   int index = 0;
-  return absl::StartsWith(device, "cuda:") && absl::SimpleAtoi(device.substr(5), &index) && index >= 0;
+  return colon == std::string::npos || (absl::SimpleAtoi(device.substr(colon + 1), &index) && index >= 0);
 }
 
 }  // namespace
@@ -62,12 +65,16 @@ absl::Status Resolve(ServerConfig& config) {
   for (const std::string& device : config.devices) {
     if (device != "cpu" && device != kNoopDevice && !IsGpu(device)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("devices: unknown device '", device, "'; there are: cpu, cuda, cuda:N, noop"));
+          absl::StrCat("devices: unknown device '", device, "'; there are: cpu, cuda, cuda:N, musa, musa:N, noop"));
     }
     if (device == kNoopDevice && config.devices.size() > 1) {
       return absl::InvalidArgumentError("devices: noop stands alone, because it answers for every backend");
     }
   }
+  HONE_ASSIGN_OR_RETURN(const MusaToolchain musa, ChooseMusaToolchain(config.musa_toolchain));
+  config.musa_toolchain = std::string(Name(musa));
+  if (config.musa_architecture.empty()) config.musa_architecture = Environment("TORCH_MUSA_ARCH_LIST");
+  HONE_RETURN_IF_ERROR(ParseMusaArchitectures(config.musa_architecture).status());
   const int cores = static_cast<int>(AllowedCores().size());
   const bool gpus = std::any_of(config.devices.begin(), config.devices.end(), IsGpu);
   if (config.lanes == 0) {

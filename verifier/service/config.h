@@ -28,6 +28,9 @@ struct ServerConfig {
   double screen_rerun_share = 0.02;
   std::string cuda_toolkit;
   std::string cuda_architecture;
+  std::string musa_toolchain;
+  std::string musa_toolkit;
+  std::string musa_architecture;
   int build_slots = 0;
   std::string python;
   std::string sandbox;
@@ -55,7 +58,7 @@ template <class Fields>
 void Describe(Fields& f, ServerConfig& c) {
   f.Value("listen", c.listen, "addresses to serve gRPC on: host:port, or unix:/path");
   f.Value("folder", c.folder, "queue, result cache and artefacts; empty: $XDG_CACHE_HOME/hone/verifier");
-  f.Value("devices", c.devices, "backends to judge on: cpu, cuda (a lane on each GPU), cuda:N; or noop alone, for load tests");
+  f.Value("devices", c.devices, "backends to judge on: cpu; cuda, musa (a lane on each GPU); cuda:N, musa:N; or noop alone, for load tests");
   f.Value("role", c.role, OneOf{{"all", "front", "build", "lane"}}, "part in a farm: all of it; takes requests only; builds only; judges only");
   f.Value("queue", c.queue, "redis://[[user]:password@]host:port/db that a farm shares; empty: embedded, this process alone");
   f.Value("artefacts", c.artefacts, "folder that all hosts of a farm share; empty: folder/artefacts, and copies through the queue's Redis");
@@ -66,6 +69,10 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("screen_rerun_share", c.screen_rerun_share, Range(0.0, 1.0), "of those that the screen rejects, judged on the GPU all the same");
   f.Value("cuda_toolkit", c.cuda_toolkit, "folder with bin/nvcc; empty: $CUDA_HOME, $CUDA_PATH, else /usr/local/cuda");
   f.Value("cuda_architecture", c.cuda_architecture, "sm_90: what a host without a GPU builds for; empty: that of the first GPU");
+  f.Value("musa_toolchain", c.musa_toolchain, OneOf{{"", "mcc", "compat/cuda", "compat/cpu"}},
+          "what builds and runs MUSA candidates: Moore Threads' own, or MUSA's names over CUDA or the CPU emulation; empty: $HONE_MUSA_TOOLCHAIN, else mcc");
+  f.Value("musa_toolkit", c.musa_toolkit, "folder with bin/mcc; empty: $MUSA_HOME, $MUSA_PATH, else /usr/local/musa");
+  f.Value("musa_architecture", c.musa_architecture, "mp_22, or several: what mcc builds for; empty: $TORCH_MUSA_ARCH_LIST, else that of the first GPU");
   f.Value("build_slots", c.build_slots, Range(0, 1024), "compiles at a time; 0: as many as cores");
   f.Value("python", c.python, "interpreter with torch, for references; empty: $HONE_PYTHON, else that of the build");
   f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},

@@ -548,6 +548,15 @@ void Engine::Drain(SteadyTime deadline) {
   }
 }
 
+std::map<std::string, std::string> ToolchainsOf(const Builder& builder) {
+  std::map<std::string, std::string> toolchains;
+  for (const Backend backend : {Backend::kCpu, Backend::kCuda, Backend::kMusa}) {
+    const std::string toolchain = builder.Toolchain(backend);
+    if (!toolchain.empty()) toolchains[std::string(Name(backend))] = toolchain;
+  }
+  return toolchains;
+}
+
 Capabilities Engine::GetCapabilities() const {
   const State& state = *state_;
   Capabilities capabilities;
@@ -561,6 +570,7 @@ Capabilities Engine::GetCapabilities() const {
   if (members.empty()) {
     Member self;
     self.devices = Devices();
+    self.toolchains = ToolchainsOf(state.builder);
     self.formats = state.options.formats;
     self.build_slots = state.options.build_slots;
     members.push_back(std::move(self));
@@ -572,6 +582,9 @@ Capabilities Engine::GetCapabilities() const {
       add(capabilities.backends, device.kind);
       capabilities.lanes += device.lanes;
       if (capabilities.sandbox.empty() || device.sandbox == "none") capabilities.sandbox = device.sandbox;
+    }
+    for (const auto& [backend, toolchain] : member.toolchains) {
+      add(capabilities.toolchains, absl::StrCat(backend, ": ", toolchain));
     }
     for (const std::string& format : member.formats) add(capabilities.formats, format);
     capabilities.build_slots += member.build_slots;
@@ -676,8 +689,7 @@ void Engine::State::BuildOne(const LeasedJob& job) {
 
 /// Looks at the candidate on the CPU first; true: it has its verdict.
 bool Engine::State::ScreenedOut(const LeasedJob& job, const VerifyRequest& request, JobState& state) {
-  const bool on_gpu = request.candidate.backend == Backend::kCuda;
-  if (options.screen == nullptr || !on_gpu || request.candidate.format != Format::kNative) return false;
+  if (options.screen == nullptr || !options.screen->Takes(request.candidate)) return false;
   if (state.screened) return false;  // on its way to the device by now
   const SteadyTime begin = SteadyTime::Now();
   std::optional<Verdict> verdict = options.screen->Look(request, *state.signature);

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,9 @@ struct EngineOptions {
   const Roster* roster = nullptr;
   ArtefactStore* artefacts = nullptr;  // finds what other hosts have built
 };
+
+/// What a builder compiles with, by backend.
+std::map<std::string, std::string> ToolchainsOf(const Builder& builder);
 
 /// Thread-safe. Dependencies must outlive it.
 class Engine {

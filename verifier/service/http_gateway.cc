@@ -625,7 +625,8 @@ absl::StatusOr<Answer> Gateway::Verify(Call& call) {
 
 absl::StatusOr<Answer> Gateway::ShowCapabilities() const {
   const Capabilities c = engine_.GetCapabilities();
-  return Answer{Write({{"version", c.version}, {"devices", c.devices}, {"backends", c.backends}, {"formats", c.formats},
+  return Answer{Write({{"version", c.version}, {"devices", c.devices}, {"backends", c.backends},
+                       {"toolchains", c.toolchains}, {"formats", c.formats},
                        {"protocols", c.protocols}, {"sandbox", c.sandbox}, {"build_slots", c.build_slots}, {"lanes", c.lanes}})};
 }
 

@@ -1,10 +1,12 @@
 #include "verifier/service/screen.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "verifier/musify/musify.h"
 
 namespace hone::verifier {
 namespace {
@@ -42,6 +44,11 @@ Screen::Screen(ScreenOptions options, Builder* builder) : options_(std::move(opt
 
 Screen::~Screen() = default;
 
+bool Screen::Takes(const Candidate& candidate) const {
+  return candidate.format == Format::kNative &&
+         std::find(options_.backends.begin(), options_.backends.end(), candidate.backend) != options_.backends.end();
+}
+
 std::optional<Verdict> Screen::Look(const VerifyRequest& request, const Signature& signature) {
   std::optional<Task> task = ScreenedTask(request.task, signature);
   if (!task) return std::nullopt;
@@ -53,6 +60,9 @@ std::optional<Verdict> Screen::Look(const VerifyRequest& request, const Signatur
   BuildRequest build;
   build.candidate = request.candidate;
   build.candidate.backend = Backend::kCpu;
+  if (request.candidate.backend == Backend::kMusa) {
+    build.candidate.source = Musify(request.candidate.source, Language::kCxx, Direction::kToCuda).text;
+  }
   build.signature = signature;
   build.legality = request.task.legality;
   build.timeout = absl::Milliseconds(request.protocol.build_timeout_ms);

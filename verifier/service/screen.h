@@ -1,8 +1,8 @@
 #pragma once
 
 // Wrong candidates should not reach a GPU: a fresh process costs its lane a sixth of a second. Native candidates for a GPU
-// are first built for the CPU backend and checked on its lanes, at the task's small shapes and with nothing timed. What
-// emulation cannot build or finish is no verdict: the device decides.
+// are first built for the CPU backend, MUSA's under CUDA's names, and checked on its lanes, at the task's small shapes and
+// with nothing timed. What emulation cannot build or finish is no verdict: the device decides.
 
 #include <functional>
 #include <memory>
@@ -25,6 +25,7 @@ struct ScreenOptions {
   std::function<absl::StatusOr<std::unique_ptr<Lane>>(int index)> start_lane;  // of the CPU device
   int lanes = 1;                                                              // candidates screened at a time
   absl::Duration run_timeout = absl::Seconds(5);
+  std::vector<Backend> backends = {Backend::kCuda};  // whose candidates are screened
 };
 
 /// Thread-safe.
@@ -33,6 +34,9 @@ class Screen {
   /// Lanes start when they are first needed. `builder` outlives the screen.
   Screen(ScreenOptions options, Builder* builder);
   ~Screen();
+
+  /// Whether it looks at candidates of this kind at all.
+  bool Takes(const Candidate& candidate) const;
 
   /// INCORRECT or RUNTIME with `screened_on_cpu` set; nothing where the device has to decide, also when the screen itself
   /// fails.

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -26,9 +27,11 @@
 #include "verifier/build/builder_set.h"
 #include "verifier/build/cpu_builder.h"
 #include "verifier/build/cuda_builder.h"
+#include "verifier/build/musa_builder.h"
 #include "verifier/build/torch_builder.h"
 #include "verifier/cache/artefact_store.h"
 #include "verifier/device/cuda/driver.h"
+#include "verifier/device/device.h"
 #include "verifier/lane/affinity.h"
 #include "verifier/queue/redis_queue.h"
 #include "verifier/queue/roster.h"
@@ -101,46 +104,49 @@ std::string BoundAddress(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:") ? address : absl::StrCat(address.substr(0, colon + 1), port);
 }
 
+MusaToolchain MusaToolchainOf(const ServerConfig& config) { return *ChooseMusaToolchain(config.musa_toolchain); }
+
+/// The device table behind a kind of device.
+std::string TableOf(const ServerConfig& config, const std::string& kind) {
+  return kind == "musa" ? DeviceTableOf(MusaToolchainOf(config)) : kind;
+}
+
+/// The GPUs behind a kind of device; null: it runs on the host's cores.
+const GpuDialect* GpusOf(const ServerConfig& config, const std::string& kind) {
+  const DeviceTable* table = FindDeviceTable(TableOf(config, kind));
+  return table != nullptr ? table->dialect : nullptr;
+}
+
 LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index, int cpu_core = -1) {
   LaneProcessOptions process;
-  process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(kind, ":", index);
+  process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(TableOf(config, kind), ":", index);
   process.lane.python = config.python;
   process.lane.sandbox = config.sandbox;
   process.lane.cpu_core = cpu_core;
   return {kind, absl::StrCat(kind, ":", index), [process] { return StartLaneProcess(process); }};
 }
 
+/// By kind of device.
+using Gpus = std::map<std::string, std::vector<GpuListing>>;
+
 /// Those of the CPU share the cores; a GPU has one lane.
-std::vector<LaneSpec> LaneSpecs(const ServerConfig& config, const std::vector<GpuListing>& gpus) {
+std::vector<LaneSpec> LaneSpecs(const ServerConfig& config, const Gpus& gpus) {
   std::vector<LaneSpec> specs;
-  const std::vector<int> cores = LaneCores(config.lanes, AllowedCores(), sched_getcpu());
+  const auto on_cores = [&](const std::string& device) { return GpusOf(config, device) == nullptr; };
+  const auto kinds = static_cast<int>(std::count_if(config.devices.begin(), config.devices.end(), on_cores));
+  const std::vector<int> cores = LaneCores(config.lanes * std::max(kinds, 1), AllowedCores(), sched_getcpu());
+  size_t core = 0;  // the next to give away
   for (const std::string& device : config.devices) {
     const std::vector<std::string> parts = absl::StrSplit(device, ':');
     if (parts.size() > 1) {
       specs.push_back(OneLane(config, parts[0], std::atoi(parts[1].c_str())));
       continue;
     }
-    const bool on_gpus = device == "cuda";
-    const int lanes = on_gpus ? static_cast<int>(gpus.size()) : config.lanes;
-    for (int i = 0; i < lanes; ++i) specs.push_back(OneLane(config, device, i, on_gpus ? -1 : cores[i]));
+    const bool on_gpus = !on_cores(device);
+    const int lanes = on_gpus ? static_cast<int>(gpus.at(device).size()) : config.lanes;
+    for (int i = 0; i < lanes; ++i) specs.push_back(OneLane(config, device, i, on_gpus ? -1 : cores[core++]));
   }
   return specs;
-}
-
-bool WantsGpus(const ServerConfig& config) {
-  return std::any_of(config.devices.begin(), config.devices.end(),
-                     [](const std::string& device) { return absl::StartsWith(device, "cuda"); });
-}
-
-absl::StatusOr<std::vector<GpuListing>> FindGpus(const ServerConfig& config) {
-  std::vector<GpuListing> gpus;
-  std::string error;
-  if (!WantsGpus(config) || config.role == "front") return gpus;
-  if (config.role == "build" && !config.cuda_architecture.empty()) return gpus;
-  if (!ListGpus(kCudaDialect, &gpus, &error) || gpus.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("devices: no CUDA device: ", error.empty() ? "none visible" : error));
-  }
-  return gpus;
 }
 
 /// "cuda" of "cuda:1": what queue kinds name.
@@ -148,6 +154,61 @@ std::vector<std::string> DeviceKinds(const ServerConfig& config) {
   std::vector<std::string> kinds;
   for (const std::string& device : config.devices) kinds.push_back(device.substr(0, device.find(':')));
   return kinds;
+}
+
+bool Wants(const ServerConfig& config, const std::string& kind) {
+  const std::vector<std::string> kinds = DeviceKinds(config);
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+/// The kinds of device that are GPUs.
+std::vector<std::string> GpuKinds(const ServerConfig& config) {
+  std::vector<std::string> kinds;
+  for (const char* kind : {"cuda", "musa"}) {
+    if (Wants(config, kind) && GpusOf(config, kind) != nullptr) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+const std::string& ArchitectureIn(const ServerConfig& config, const std::string& kind) {
+  return TableOf(config, kind) == "musa" ? config.musa_architecture : config.cuda_architecture;
+}
+
+absl::StatusOr<Gpus> FindGpus(const ServerConfig& config) {
+  Gpus gpus;
+  if (config.role == "front") return gpus;
+  for (const std::string& kind : GpuKinds(config)) {
+    if (config.role == "build" && !ArchitectureIn(config, kind).empty()) continue;
+    std::string error;
+    if (!ListGpus(*GpusOf(config, kind), &gpus[kind], &error) || gpus[kind].empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("devices: no ", kind, " device (", GpusOf(config, kind)->name,
+                                                        "): ", error.empty() ? "none visible" : error));
+    }
+  }
+  return gpus;
+}
+
+/// What a kind's candidates are built for.
+std::string ArchitectureOf(const ServerConfig& config, const Gpus& gpus, const std::string& kind) {
+  const std::string& named = ArchitectureIn(config, kind);
+  const auto found = gpus.find(kind);
+  return !named.empty() || found == gpus.end() ? named : found->second.front().architecture;
+}
+
+CpuBuilderOptions GccOptions(const ServerConfig& config) {
+  CpuBuilderOptions options;
+  options.sandbox = config.sandbox;
+  options.rescue_flags = config.rescue_flags;
+  return options;
+}
+
+CudaBuilderOptions NvccOptions(const ServerConfig& config, const Gpus& gpus, const std::string& kind) {
+  CudaBuilderOptions options;
+  options.architecture = ArchitectureOf(config, gpus, kind);
+  options.toolkit = config.cuda_toolkit;
+  options.sandbox = config.sandbox;
+  options.rescue_flags = config.rescue_flags;
+  return options;
 }
 
 }  // namespace
@@ -174,8 +235,9 @@ struct Server::State {
   absl::Status OpenStores(const ServerConfig& config, const Logger& log);
   absl::Status JoinFarm(const ServerConfig& config, const Logger& log);
   void Announce(const ServerConfig& config);
-  absl::Status MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus);
-  absl::Status AddTorchBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus, BuilderSet& set);
+  absl::Status MakeBuilder(const ServerConfig& config, const Gpus& gpus);
+  absl::Status AddMusaBuilder(const ServerConfig& config, const Gpus& gpus, BuilderSet& set);
+  absl::Status AddTorchBuilder(const ServerConfig& config, const Gpus& gpus, BuilderSet& set);
   absl::Status ServeHttp(const ServerConfig& config, const Logger& log);
   absl::Status Listen(const ServerConfig& config);
 };
@@ -208,10 +270,7 @@ void Server::State::Announce(const ServerConfig& config) {
   self.version = HONE_VERSION;
   self.devices = engine->Devices();
   if (config.role == "all" || config.role == "build") {
-    for (Backend backend : {Backend::kCpu, Backend::kCuda, Backend::kMusa}) {
-      const std::string toolchain = builder->Toolchain(backend);
-      if (!toolchain.empty()) self.toolchains[std::string(Name(backend))] = toolchain;
-    }
+    self.toolchains = ToolchainsOf(*builder);
     self.formats = formats;
     self.build_slots = config.build_slots;
   }
@@ -235,7 +294,7 @@ absl::Status Server::State::OpenStores(const ServerConfig& config, const Logger&
   return absl::OkStatus();
 }
 
-absl::Status Server::State::MakeBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus) {
+absl::Status Server::State::MakeBuilder(const ServerConfig& config, const Gpus& gpus) {
   if (config.devices.front() == kNoopDevice || config.role == "front") {
     builder = MakeNoopBuilder();
     return absl::OkStatus();
@@ -250,34 +309,44 @@ absl::Status Server::State::MakeBuilder(const ServerConfig& config, const std::v
     return absl::OkStatus();
   }
   auto set = std::make_unique<BuilderSet>();
-  CpuBuilderOptions cpu;
-  cpu.sandbox = config.sandbox;
-  cpu.rescue_flags = config.rescue_flags;
-  HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cpu, CreateCpuBuilder(cpu, artefacts.get()));
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cpu, CreateCpuBuilder(GccOptions(config), artefacts.get()));
   set->Add(Format::kNative, Backend::kCpu, std::move(for_cpu));
-  if (WantsGpus(config)) {
-    CudaBuilderOptions cuda;
-    cuda.architecture = config.cuda_architecture.empty() ? gpus.front().architecture : config.cuda_architecture;
-    cuda.toolkit = config.cuda_toolkit;
-    cuda.sandbox = config.sandbox;
-    cuda.rescue_flags = config.rescue_flags;
-    HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cuda, CreateCudaBuilder(cuda, artefacts.get()));
+  if (Wants(config, "cuda")) {
+    HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> for_cuda,
+                          CreateCudaBuilder(NvccOptions(config, gpus, "cuda"), artefacts.get()));
     set->Add(Format::kNative, Backend::kCuda, std::move(for_cuda));
   }
+  if (Wants(config, "musa")) HONE_RETURN_IF_ERROR(AddMusaBuilder(config, gpus, *set));
   HONE_RETURN_IF_ERROR(AddTorchBuilder(config, gpus, *set));
   builder = std::move(set);
   return absl::OkStatus();
 }
 
+absl::Status Server::State::AddMusaBuilder(const ServerConfig& config, const Gpus& gpus, BuilderSet& set) {
+  const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Builder>> {
+    switch (MusaToolchainOf(config)) {
+      case MusaToolchain::kCompatCpu: return CreateMusaOnCpuBuilder(GccOptions(config), artefacts.get());
+      case MusaToolchain::kCompatCuda:
+        return CreateMusaOnCudaBuilder(NvccOptions(config, gpus, "musa"), artefacts.get());
+      case MusaToolchain::kMcc: break;
+    }
+    return CreateMccBuilder({ArchitectureOf(config, gpus, "musa"), config.musa_toolkit, config.sandbox}, artefacts.get());
+  };
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> built, make());
+  set.Add(Format::kNative, Backend::kMusa, std::move(built));
+  return absl::OkStatus();
+}
+
 /// Python candidates besides native ones, where the interpreter has torch.
-absl::Status Server::State::AddTorchBuilder(const ServerConfig& config, const std::vector<GpuListing>& gpus,
-                                            BuilderSet& set) {
+absl::Status Server::State::AddTorchBuilder(const ServerConfig& config, const Gpus& gpus, BuilderSet& set) {
   TorchBuilderOptions options;
   absl::StatusOr<PythonEnvironment> python = PythonEnvironment::Probe(config.python);
   if (absl::IsNotFound(python.status())) return absl::OkStatus();  // the lanes will say so where it matters
   HONE_RETURN_IF_ERROR(python.status());
   options.python = *std::move(python);
-  if (!gpus.empty()) options.architecture = gpus.front().architecture;
+  for (const char* kind : {"musa", "cuda"}) {  // one of them: a host has GPUs of one vendor
+    if (gpus.count(kind) != 0) options.architecture = ArchitectureOf(config, gpus, kind);
+  }
   options.toolkit = config.cuda_toolkit;
   options.sandbox = config.sandbox;
   options.niceness = config.build_niceness;
@@ -356,15 +425,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   if (config.sandbox == "none") log.Warning("no sandbox: candidates and their compilers run with this user's rights");
   auto state = std::make_unique<State>();
   HONE_RETURN_IF_ERROR(state->OpenStores(config, log));
-  HONE_ASSIGN_OR_RETURN(const std::vector<GpuListing> gpus, FindGpus(config));
+  HONE_ASSIGN_OR_RETURN(const Gpus gpus, FindGpus(config));
   HONE_RETURN_IF_ERROR(state->MakeBuilder(config, gpus));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
   if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
   const bool judges = config.role == "all" || config.role == "lane";
   const bool builds = config.role == "all" || config.role == "build";
-  if (WantsGpus(config) && config.screen == "cpu" && builds && state->builder->Toolchain(Backend::kCpu) != "") {
+  const std::vector<std::string> gpu_kinds = GpuKinds(config);
+  if (!gpu_kinds.empty() && config.screen == "cpu" && builds && state->builder->Toolchain(Backend::kCpu) != "") {
     ScreenOptions screen_options;
     screen_options.lanes = config.screen_lanes;
+    screen_options.backends.clear();
+    for (const std::string& kind : gpu_kinds) screen_options.backends.push_back(*ParseBackend(kind));
     screen_options.start_lane = [config](int index) { return OneLane(config, "cpu", index).start(); };
     state->screen = std::make_unique<Screen>(std::move(screen_options), state->builder.get());
   }

@@ -3,15 +3,33 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <unistd.h>
 #include <utility>
 
 namespace hone::verifier {
+namespace {
+
+/// The kernel's folder of a GPU tells the number of its node.
+std::vector<std::string> CudaNodes(const std::string& bus_address, int) {
+  std::vector<std::string> nodes = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
+  std::ifstream file("/proc/driver/nvidia/gpus/" + bus_address + "/information");
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t at = line.find("Device Minor:");
+    if (at == std::string::npos) continue;
+    const size_t digits = line.find_first_of("0123456789", at);
+    if (digits != std::string::npos) nodes.insert(nodes.begin(), "/dev/nvidia" + line.substr(digits));
+  }
+  return nodes;
+}
+
+}  // namespace
 
 const GpuDialect kCudaDialect = {
-    .backend = "cuda",
+    .name = "cuda",
     .driver_library = "libcuda.so.1",
     .driver_prefix = "cu",
     .runtime_libraries = {"libcudart.so.13", "libcudart.so.12", nullptr, nullptr},
@@ -39,10 +57,13 @@ extern "C" __global__ void hone_clock(unsigned long long nanoseconds, unsigned l
     .toolkit_variables = {"CUDA_HOME", "CUDA_PATH", nullptr},
     .toolkit_folder = "/usr/local/cuda",
     .visible_devices = "CUDA_VISIBLE_DEVICES",
+    .uuid_prefix = "GPU-",
+    .nodes = CudaNodes,
 };
 
 bool GpuDriver::Load(const GpuDialect& dialect, const std::string& wanted, std::string* error) {
-  const char* name = wanted.empty() ? dialect.driver_library : wanted.c_str();
+  const std::string shipped = std::strchr(dialect.driver_library, '/') ? InstalledPath(dialect.driver_library) : "";
+  const char* name = !wanted.empty() ? wanted.c_str() : !shipped.empty() ? shipped.c_str() : dialect.driver_library;
   void* library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -141,6 +162,14 @@ bool ListGpus(const GpuDialect& dialect, std::vector<GpuListing>* gpus, std::str
   if (code == 0) return true;
   *error = GpuErrorName(dialect, code);
   return false;
+}
+
+std::string InstalledPath(const std::string& name) {
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  std::string folder(program, length > 0 ? static_cast<size_t>(length) : 0);
+  for (int i = 0; i < 2; ++i) folder = folder.substr(0, folder.rfind('/'));  // <prefix>/bin/program
+  return folder + "/" + name;
 }
 
 std::string ToolkitFolder(const GpuDialect& dialect) {

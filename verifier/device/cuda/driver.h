@@ -14,8 +14,8 @@ namespace hone::verifier {
 
 /// What differs between vendors.
 struct GpuDialect {
-  const char* backend;                   // "cuda"
-  const char* driver_library;            // "libcuda.so.1"
+  const char* name;                      // of its device table: "cuda", "musa-compat/cuda"
+  const char* driver_library;            // "libcuda.so.1"; with a slash: below the prefix that the program is installed in
   const char* driver_prefix;             // "cu", as in cuInit
   const char* runtime_libraries[4];      // of candidates, the newest first; null ends the list
   const char* runtime_prefix;            // "cuda", as in cudaFree
@@ -27,6 +27,9 @@ struct GpuDialect {
   const char* toolkit_variables[3];      // environment variables that name the toolkit's folder; null ends the list
   const char* toolkit_folder;            // where it is if none does
   const char* visible_devices;           // environment variable that hides devices: "CUDA_VISIBLE_DEVICES"
+  const char* uuid_prefix;               // of what that variable names a device by: "GPU-"; null: by its index
+  /// Device nodes of the GPU at a bus address ("0000:3b:00.0") with an index, whether they are there or not.
+  std::vector<std::string> (*nodes)(const std::string& bus_address, int index);
 };
 
 extern const GpuDialect kCudaDialect;
@@ -126,6 +129,9 @@ struct GpuListing {
 };
 /// All visible GPUs, in the order of their index. False with the reason: no driver, or it does not start.
 bool ListGpus(const GpuDialect& dialect, std::vector<GpuListing>* gpus, std::string* error);
+
+/// A file of the installation that the running program belongs to: of "lib/x.so", "<prefix>/lib/x.so".
+std::string InstalledPath(const std::string& name);
 
 /// The toolkit's root folder ("/usr/local/cuda") as the environment tells it, or empty.
 std::string ToolkitFolder(const GpuDialect& dialect);
