@@ -28,7 +28,7 @@ struct Capabilities {
   std::string version;
   std::vector<std::string> devices;    // "cpu", "NVIDIA H200"
   std::vector<std::string> backends;   // "cpu", "cuda"
-  std::vector<std::string> toolchains; // of each backend that is built for: "musa: musa-compat/cuda nvcc V13.0.88 sm_90"
+  std::vector<std::string> toolchains; // of each backend that is built for: "musa: musa-compat/cuda nvcc 13.0.88 sm_90"
   std::vector<std::string> formats;    // "native", "torch"
   std::vector<std::string> protocols;
   std::string sandbox;

@@ -15,7 +15,7 @@ namespace hone::verifier {
 
 struct GpuCompiler {
   Backend backend = Backend::kCuda;
-  std::string toolchain;                   // what verdicts say: "nvcc V13.0.88 sm_90"
+  std::string toolchain;                   // what verdicts say: "nvcc 13.0.88 sm_90"
   std::string variant;                     // of the command: flags that the toolchain's name does not tell
   std::string folder;                      // the toolkit
   std::vector<std::string> extra_folders;  // that it reads besides, and /usr

@@ -15,7 +15,7 @@ Sets lie in the pool's memory `set_bytes` apart; `offsets` and `bytes` have one 
 times are processor time of this thread; `copy_ns` is that of copying a call's outputs into memory that is there already.
 `warm` sets run first and untimed.
 
-With --device cuda references run there, the pool's memory is an allocation of the device, and expected values never leave
+With --device cuda or musa references run there (musa needs torch_musa), the pool's memory is an allocation of the device, and expected values never leave
 it: inputs are drawn and outputs written where the judge compares them. A call's time is then the mean over the sets.
 
 A recipe tells the runner of a Python candidate (verifier/runner/torch_runner.py) how a module is made and called: the text
@@ -32,6 +32,7 @@ import contextlib
 import copy
 import ctypes
 import gc
+import importlib
 import inspect
 import itertools
 import json
@@ -52,6 +53,7 @@ import types
 import warnings
 
 import torch
+import torch.utils.dlpack
 
 try:
     import numpy
@@ -250,10 +252,15 @@ def made_on_device():
     return contextlib.nullcontext() if DEVICE.type == "cpu" or traced else DEVICE
 
 
+def accelerator():
+    """torch.cuda, torch.musa."""
+    return getattr(torch, DEVICE.type)
+
+
 def seed_everything(seed):
     torch.default_generator.manual_seed(seed)  # torch.manual_seed also visits every accelerator, which costs 80 us
-    if DEVICE.type == "cuda" and torch.cuda.is_initialized():
-        torch.cuda.default_generators[torch.cuda.current_device()].manual_seed(seed)
+    if DEVICE.type != "cpu" and accelerator().is_initialized():
+        accelerator().default_generators[accelerator().current_device()].manual_seed(seed)
     random.seed(seed)
     if numpy is not None:
         numpy.random.seed(seed % (1 << 32))
@@ -531,37 +538,82 @@ def plan(request):
 # ---- Pools: input sets with their expected outputs, in memory shared with the judge. ----
 
 
+DRIVERS = {"cuda": ("libcuda.so.1", "cu"), "musa": ("libmusa.so.1", "mu")}  # library, prefix of its names
+
+
+class Driver:
+    """The driver's functions under their names without the prefix."""
+
+    def __init__(self, kind):
+        library, self.prefix = DRIVERS[kind]
+        self.library = ctypes.CDLL(library)
+
+    def __getattr__(self, name):
+        return getattr(self.library, self.prefix + name)
+
+
 class DeviceMemory:
-    """An allocation of the device, imported from a descriptor, that torch can look at without a copy."""
+    """An allocation of the device, imported from a descriptor."""
 
     def __init__(self, fd, size):
         self.size = size
-        self.driver = driver()
+        self.driver = Driver(DEVICE.type)
         handle, self.address = ctypes.c_ulonglong(), ctypes.c_ulonglong()
-        call("import", self.driver.cuMemImportFromShareableHandle, ctypes.byref(handle), ctypes.c_void_p(fd), 1)
+        call("import", self.driver.MemImportFromShareableHandle, ctypes.byref(handle), ctypes.c_void_p(fd), 1)
         bytes_ = ctypes.c_size_t(size)
         zero = ctypes.c_ulonglong(0)
-        call("reserve", self.driver.cuMemAddressReserve, ctypes.byref(self.address), bytes_, ctypes.c_size_t(0), zero, zero)
-        call("map", self.driver.cuMemMap, self.address, bytes_, ctypes.c_size_t(0), handle, zero)
-        call("release", self.driver.cuMemRelease, handle)  # the mapping keeps the memory
-        access = (ctypes.c_int * 3)(1, torch.cuda.current_device(), 3)  # this device may read and write
-        call("access", self.driver.cuMemSetAccess, self.address, bytes_, access, ctypes.c_size_t(1))
-        self.__cuda_array_interface__ = {
-            "shape": (size,),
-            "typestr": "|u1",
-            "data": (self.address.value, False),
-            "version": 3,
-        }
+        call("reserve", self.driver.MemAddressReserve, ctypes.byref(self.address), bytes_, ctypes.c_size_t(0), zero, zero)
+        call("map", self.driver.MemMap, self.address, bytes_, ctypes.c_size_t(0), handle, zero)
+        call("release", self.driver.MemRelease, handle)  # the mapping keeps the memory
+        access = (ctypes.c_int * 3)(1, accelerator().current_device(), 3)  # this device may read and write
+        call("access", self.driver.MemSetAccess, self.address, bytes_, access, ctypes.c_size_t(1))
+
+        if DEVICE.type == "cuda":
+            self.__cuda_array_interface__ = {
+                "shape": (size,),
+                "typestr": "|u1",
+                "data": (self.address.value, False),
+                "version": 3,
+            }
+
+    def tensor(self):
+        """Its bytes, without a copy. They live as long as this object; on CUDA they keep it alive."""
+        if DEVICE.type == "cuda":
+            return torch.as_tensor(self, device=DEVICE)
+        return bytes_at(self.address.value, self.size, KDL_EXT_DEV, accelerator().current_device())
 
     def __del__(self):
         if self.address.value:
-            torch.cuda.synchronize()
-            self.driver.cuMemUnmap(self.address, ctypes.c_size_t(self.size))
-            self.driver.cuMemAddressFree(self.address, ctypes.c_size_t(self.size))
+            accelerator().synchronize()
+            self.driver.MemUnmap(self.address, ctypes.c_size_t(self.size))
+            self.driver.MemAddressFree(self.address, ctypes.c_size_t(self.size))
 
 
-def driver():
-    return ctypes.CDLL("libcuda.so.1")
+KDL_EXT_DEV = 12  # dlpack.h's device that torch takes for the device of a plugin, which torch_musa's is
+
+
+class DLTensor(ctypes.Structure):
+    """dlpack.h's DLManagedTensor."""
+
+    Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", Deleter)]
+
+
+LENT = []  # what torch holds on to of memory that was handed to it: a few words each
+RETURN_NOTHING = DLTensor.Deleter(lambda _: None)
+
+
+def bytes_at(address, size, device_type, device_id):
+    """Memory as a tensor of bytes on a device."""
+    shape = (ctypes.c_int64 * 1)(size)
+    lent = DLTensor(address, device_type, device_id, 1, 1, 8, 1, shape, None, 0, None, RETURN_NOTHING)
+    LENT.append((lent, shape))
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return torch.utils.dlpack.from_dlpack(make(ctypes.addressof(lent), b"dltensor", None))
 
 
 def call(what, function, *arguments):
@@ -578,7 +630,8 @@ class Pool:
         if DEVICE.type == "cpu":
             self.memory = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         else:
-            self.memory = torch.as_tensor(DeviceMemory(fd, size), device=DEVICE)
+            self.allocation = DeviceMemory(fd, size)
+            self.memory = self.allocation.tensor()
         self.calls = []
         self.copies = []  # for each set, memory to copy outputs into
         self.last_model = (None, None)  # of the last seed
@@ -631,8 +684,8 @@ class Worker:
                 pool.calls.append(call)
         if request["keep"]:
             self.pools[request["pool"]] = pool
-        if DEVICE.type == "cuda":
-            torch.cuda.synchronize()
+        if DEVICE.type != "cpu":
+            accelerator().synchronize()
         return {}
 
     def fill_set(self, pool, model, seed, profile, slots):
@@ -669,7 +722,7 @@ class Worker:
         calls = [pool.calls[index] for index in request["warm"] + request["sets"]]
         if pool.reference.mutates:
             calls = [(model, clones(args)) for model, args in calls]
-        if DEVICE.type == "cuda":
+        if DEVICE.type != "cpu":
             warm = len(request["warm"])
             return self.time_on_device(pool, calls[:warm], calls[warm:], request["copies"], request["events"])
         clock, stamps = time.thread_time_ns, []
@@ -706,9 +759,9 @@ class Worker:
 
     def stretch(self, pool, calls, copies, events):
         """Nanoseconds of the calls, one after the other: by this process's clock, or between events of the device."""
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if events else []
+        marks = [accelerator().Event(enable_timing=True) for _ in range(2)] if events else []
         self.nothing.zero_()
-        torch.cuda.synchronize()
+        accelerator().synchronize()
         start = time.perf_counter_ns()
         if events:
             marks[0].record()
@@ -718,7 +771,7 @@ class Worker:
                 pool.copy_out(0, outputs)
         if events:
             marks[1].record()
-        torch.cuda.synchronize()
+        accelerator().synchronize()
         return 1e6 * marks[0].elapsed_time(marks[1]) if events else time.perf_counter_ns() - start
 
     def release(self, request):
@@ -770,8 +823,8 @@ def own_errors(request):
 
 def give_back_memory():
     """What the allocator keeps for later is memory that the judge cannot have."""
-    if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > KEPT_BYTES:
-        torch.cuda.empty_cache()
+    if accelerator().memory_reserved() - accelerator().memory_allocated() > KEPT_BYTES:
+        accelerator().empty_cache()
 
 
 def clones(args):
@@ -828,6 +881,8 @@ def main():
         if option == "--core":
             os.sched_setaffinity(0, {int(value)})
         if option == "--device":
+            if value == "musa":
+                importlib.import_module("torch_musa")  # which makes the device known
             DEVICE = torch.device(value)
     warnings.simplefilter("ignore")  # of tasks' models, once for each trace
     torch.set_num_threads(1)
@@ -853,7 +908,7 @@ def main():
             for fd in fds:
                 os.close(fd)
         write_frame(connection, reply)
-        if DEVICE.type == "cuda" and request["op"] in ("fill", "release"):
+        if DEVICE.type != "cpu" and request["op"] in ("fill", "release"):
             give_back_memory()
         if request["op"] in ("fill", "describe"):
             gc.collect(2 if count % 1024 == 0 else 0)  # a full one takes tens of milliseconds

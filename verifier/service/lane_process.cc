@@ -95,10 +95,21 @@ class LaneProcess final : public Lane {
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-absl::StatusOr<LaneReply> Answer(Lane& lane, const absl::StatusOr<LaneRequest>& request) {
+absl::StatusOr<Verdict> JudgeAloud(Lane& lane, const LaneJob& job, const Logger& log) {
+  log.Debug("judging", {{"task", job.task.id}, {"toolchain", job.build.toolchain}});
+  absl::StatusOr<Verdict> verdict = lane.Judge(job);
+  if (verdict.ok()) {
+    log.Debug("judged", {{"status", Name(verdict->status)}, {"check_s", verdict->seconds.check}, {"time_s", verdict->seconds.time}});
+  } else {
+    log.Warning("cannot judge", {{"task", job.task.id}, {"error", verdict.status().message()}});
+  }
+  return verdict;
+}
+
+absl::StatusOr<LaneReply> Answer(Lane& lane, const absl::StatusOr<LaneRequest>& request, const Logger& log) {
   if (!request.ok()) return request.status();
   if (const auto* job = std::get_if<LaneJob>(&*request)) {
-    HONE_ASSIGN_OR_RETURN(Verdict verdict, lane.Judge(*job));
+    HONE_ASSIGN_OR_RETURN(Verdict verdict, JudgeAloud(lane, *job, log.With({{"trace", job->trace_id}})));
     return verdict;
   }
   HONE_ASSIGN_OR_RETURN(Signature signature, lane.Describe(std::get<Task>(*request)));
@@ -128,7 +139,8 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
                 absl::StrCat("--device=", options.lane.device),
                 absl::StrCat("--python=", options.lane.python),
                 absl::StrCat("--sandbox=", options.lane.sandbox),
-                absl::StrCat("--cpu-core=", options.lane.cpu_core)};
+                absl::StrCat("--cpu-core=", options.lane.cpu_core),
+                absl::StrCat("--log-level=", std::string(Name(options.log_level)))};
   spawn.pass_fds = {{theirs.get(), kChildFd}, {2, 2}};
   HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
   theirs.Reset();
@@ -137,14 +149,14 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
   return std::unique_ptr<Lane>(std::move(lane));
 }
 
-int ServeLane(int fd, const LaneOptions& options) {
+int ServeLane(int fd, const LaneOptions& options, const Logger& log) {
   constexpr SteadyTime kNever = SteadyTime::InfiniteFuture();
   absl::StatusOr<std::unique_ptr<Lane>> lane = CreateLane(options);
   if (!SendFrame(fd, EncodeLaneReply(Greeting(lane)), kNever).ok() || !lane.ok()) return 1;
   while (true) {
     const absl::StatusOr<std::string> frame = ReceiveFrame(fd, kNever);
     if (!frame.ok()) return 0;
-    const std::string reply = EncodeLaneReply(Answer(**lane, DecodeLaneRequest(*frame)));
+    const std::string reply = EncodeLaneReply(Answer(**lane, DecodeLaneRequest(*frame), log));
     if (!SendFrame(fd, reply, kNever).ok()) return 0;
   }
 }

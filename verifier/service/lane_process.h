@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/log.h"
 #include "verifier/lane/lane.h"
 
 namespace hone::verifier {
@@ -14,6 +15,7 @@ namespace hone::verifier {
 struct LaneProcessOptions {
   std::string program;                              // hone-verifier; empty: beside the running program
   LaneOptions lane;
+  LogLevel log_level = LogLevel::kInfo;             // of the child's own lines, which name the job's trace id
   absl::Duration start_timeout = absl::Minutes(3);  // a cold torch import from a slow disk
   absl::Duration grace = absl::Seconds(60);         // beyond a protocol's run_timeout_ms before the child is killed
 };
@@ -24,6 +26,6 @@ struct LaneProcessOptions {
 absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions& options);
 
 /// The child: answers on `fd` until the other end closes. Returns the exit code.
-int ServeLane(int fd, const LaneOptions& options);
+int ServeLane(int fd, const LaneOptions& options, const Logger& log);
 
 }  // namespace hone::verifier

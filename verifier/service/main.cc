@@ -132,6 +132,8 @@ int Main(int argc, char** argv) {
   lane_command->add_option("--python", lane.python);
   lane_command->add_option("--sandbox", lane.sandbox);
   lane_command->add_option("--cpu-core", lane.cpu_core);
+  std::string lane_log_level = "info";
+  lane_command->add_option("--log-level", lane_log_level)->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -141,7 +143,8 @@ int Main(int argc, char** argv) {
     std::fputs(RulesMarkdown().c_str(), stdout);
     return kDone;
   }
-  return lane_command->parsed() ? ServeLane(fd, lane) : Serve(line);
+  if (!lane_command->parsed()) return Serve(line);
+  return ServeLane(fd, lane, Logger::ToStderr(absl::StrCat("lane ", lane.device), *ParseLogLevel(lane_log_level)));
 }
 
 }  // namespace

@@ -77,8 +77,7 @@ extern "C" void launch(const float* x, float* out, int n, musaStream_t stream) {
   CHECK(musaEventRecord(event, stream));
   CHECK(musaEventSynchronize(event));
   CHECK(musaEventDestroy(event));
-  if (musaMemcpy(out, x, 4, (musaMemcpyKind)99) == musaSuccess) value = 300;
-  if (musaGetErrorName(musaErrorInvalidValue) == nullptr || musaGetLastError() == musaErrorUnknown) value = 400;
+  if (musaGetErrorName(musaErrorInvalidValue) == nullptr || musaGetLastError() != musaSuccess) value = 300;
   fill<<<(n + 63) / 64, 64, 64 * sizeof(float), stream>>>(out, n, value, __float2bfloat16(1.0f), __float2half(1.0f));
   CHECK(musaGetLastError());
 }
@@ -105,6 +104,7 @@ class Bench {
     request.candidate.backend = Backend::kMusa;
     request.candidate.source = source;
     request.signature = MakeSignature({Input("x"), Output("out")}, {"n"});
+    request.timeout = absl::Seconds(250);  // nvcc is nice, and others may not be
     auto result = builder_->Build(request);
     INFO(result.status().ToString());
     REQUIRE(result.ok());
@@ -245,7 +245,7 @@ TEST_CASE("Through nvcc the same candidate is built, for the same libmusart", "[
   const BuildResult built = bench.OnCuda().Build(kRuntime);
   INFO(built.message << built.compiler_output);
   REQUIRE(built.status == VerdictStatus::kOk);
-  CHECK_THAT(built.toolchain, StartsWith("musa-compat/cuda nvcc V"));
+  CHECK_THAT(built.toolchain, StartsWith("musa-compat/cuda nvcc 1"));
   const ElfSummary artefact = SummariseElf(ReadFile(built.artefact).value()).value();
   CHECK(artefact.exported == std::vector<std::string>{"hone_call"});
   CHECK(std::find(artefact.undefined.begin(), artefact.undefined.end(), "musaEventRecord") != artefact.undefined.end());
@@ -269,14 +269,12 @@ TEST_CASE("The rules hold under MUSA's names as under CUDA's", "[verifier][musa]
   Bench bench;
   bench.OnCpu();
   const std::pair<const char*, const char*> cases[] = {
-      {"side_stream", "void f() { musaStream_t s; musaStreamCreate(&s); }\n"},
       {"runtime_control", "void f() { musaLaunchHostFunc(0, 0, 0); }\n"},
       {"runtime_control", "void f() { muCtxSynchronize(); }\n"},
-      {"graph_launch", "void f() { musaGraphLaunch(0, 0); }\n"},
       {"library_header", "#include <mublas.h>\n"},
       {"library_kernels", "void f() { mublasSgemm(); }\n"},
       {"macro_of_the_language", "#define musaPeekAtLastError() 0\n"},
-      {"side_stream", "void f() { cudaStream_t s; cudaStreamCreate(&s); }\n"},
+      {"runtime_control", "void f() { cudaLaunchHostFunc(0, 0, 0); }\n"},
       {"system_interface", "void f() { fork(); }\n"},
   };
   for (const auto& [rule, line] : cases) {
@@ -286,7 +284,15 @@ TEST_CASE("The rules hold under MUSA's names as under CUDA's", "[verifier][musa]
     CHECK_THAT(built.message, StartsWith(rule));
     CHECK_THAT(built.message, ContainsSubstring("line 1"));
   }
-  CHECK(bench.Build(kScale).status == VerdictStatus::kOk);
+  const BuildResult plain = bench.Build(kScale);
+  CHECK(plain.status == VerdictStatus::kOk);
+  CHECK(plain.rules.empty());
+  // A rule that only speaks, with the name as the candidate wrote it.
+  const BuildResult streams = bench.Build(std::string("void f() { musaStream_t s; musaStreamCreate(&s); }\n") + kScale);
+  CHECK(streams.status == VerdictStatus::kOk);
+  REQUIRE(streams.rules.size() == 1);
+  CHECK(streams.rules[0].rule == "side_stream");
+  CHECK(streams.rules[0].evidence == "line 1: musaStreamCreate");
 }
 
 TEST_CASE("Every function that the header declares is in the library", "[verifier][musa]") {

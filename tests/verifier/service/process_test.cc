@@ -83,6 +83,30 @@ TEST_CASE("A server of one's own answers, and is gone when it is dropped", "[ver
   CHECK(DescendantsWith(getpid(), "hone-verifier").empty());
 }
 
+TEST_CASE("A request's trace id stands in the log lines of the server and of the lane's own process", "[verifier][process]") {
+  const TempFolder folder = TempFolder::Create("trace").value();
+  LocalServerOptions options;
+  options.program = Program();
+  options.log_path = folder.path() + "/log";
+  options.extra_args = {"--set=devices=[noop]", "--set=lanes=1", "--set=log_level=debug"};
+  const auto server = LocalServer::Start(options);
+  REQUIRE(server.ok());
+  VerifyRequest request;
+  request.task.reference = "r";
+  request.trace_id = "trace-7f3a";
+  REQUIRE(ClientOf((*server)->endpoint())->Verify(request).ok());
+  std::string log;
+  for (int i = 0; i < 100 && !absl::StrContains(log, "judged trace=trace-7f3a"); ++i) {
+    absl::SleepFor(absl::Milliseconds(20));  // the child's line may come after its answer
+    log = ReadFile(options.log_path).value();
+  }
+  INFO(log);
+  for (const char* line : {"lane noop: judging trace=trace-7f3a", "lane noop: judged trace=trace-7f3a", "engine: verdict trace=trace-7f3a"}) {
+    INFO(line);
+    CHECK(absl::StrContains(log, line));
+  }
+}
+
 TEST_CASE("A server that does not start says why in its own words", "[verifier][process]") {
   LocalServerOptions options;
   options.program = Program();
