@@ -99,6 +99,7 @@ absl::StatusOr<std::vector<SuitePair>> JudgeSuite(
     const std::vector<SuiteProgram>& programs, const SuiteOptions& options,
     const std::function<void(size_t index, bool musa, const Verdict& verdict)>& seen) {
   verifier::LocalServerOptions server_options;
+  server_options.program = options.program;
   server_options.python = options.python;
   server_options.log_path = options.log;
   server_options.extra_args = {absl::StrCat("--set=devices=[", options.device, ", musa]"),

@@ -33,7 +33,8 @@ absl::StatusOr<std::vector<SuiteProgram>> MusaSuite(SuiteSize size, const std::s
 struct SuiteOptions {
   std::string device = "cpu";           // of the CUDA originals: "cpu", "cuda"
   std::string toolchain = "compat/cpu"; // of the MUSA ones
-  std::string python;                   // as in LocalServerOptions
+  std::string program;                  // hone-verifier, as in LocalServerOptions
+  std::string python;                   // likewise
   std::string log;                      // of the verifier; empty: discarded
   int timed = 0;                        // so many of the programs are timed too
 };

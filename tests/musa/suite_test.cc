@@ -23,7 +23,9 @@ TEST_CASE("Every musified kernel gets the verdict of its CUDA original, and name
   INFO(programs.status().ToString());
   REQUIRE(programs.ok());
   CHECK(programs->size() > 45);
-  const auto pairs = JudgeSuite(*programs, {}, [](size_t, bool, const Verdict&) {});
+  SuiteOptions options;
+  options.program = TestProgram("hone-verifier");
+  const auto pairs = JudgeSuite(*programs, options, [](size_t, bool, const Verdict&) {});
   INFO(pairs.status().ToString());
   REQUIRE(pairs.ok());
   int wrong = 0;

@@ -1,6 +1,12 @@
 #include "verifier/service/read_request.h"
 
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
+
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -36,6 +42,33 @@ absl::Status FillDefaults(v1::Protocol* protocol) {
   return absl::OkStatus();
 }
 
+/// The path of the first message that holds a field which this version does not know; nothing: there is none. A newer client
+/// may mean by it what changes the verdict.
+std::optional<std::string> HolderOfUnknown(const google::protobuf::Message& message, const std::string& path) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (!reflection.GetUnknownFields(message).empty()) {
+    return absl::StrCat(path, ": field ", reflection.GetUnknownFields(message).field(0).number());
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->cpp_type() != field->CPPTYPE_MESSAGE) continue;
+    const std::string below = absl::StrCat(path, ".", field->name());
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const auto& part = field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i) : reflection.GetMessage(message, field);
+      if (auto found = HolderOfUnknown(part, below)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckKnown(const google::protobuf::Message& message, const char* name) {
+  const std::optional<std::string> unknown = HolderOfUnknown(message, name);
+  if (!unknown) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(*unknown, " is of a newer schema than this verifier knows"));
+}
+
 absl::Status CheckTask(const Task& task) {
   if (task.reference.empty()) return absl::InvalidArgumentError("task.reference: empty");
   return CheckPolicy(task.legality);
@@ -44,6 +77,7 @@ absl::Status CheckTask(const Task& task) {
 }  // namespace
 
 absl::StatusOr<VerifyRequest> ReadRequest(v1::VerifyRequest&& message) {
+  HONE_RETURN_IF_ERROR(CheckKnown(message, "request"));
   FillDefaults(message.mutable_task());
   HONE_RETURN_IF_ERROR(FillDefaults(message.mutable_protocol()));
   v1::Candidate* candidate = message.mutable_candidate();
@@ -55,6 +89,7 @@ absl::StatusOr<VerifyRequest> ReadRequest(v1::VerifyRequest&& message) {
 }
 
 absl::StatusOr<Task> ReadTask(v1::Task&& message) {
+  HONE_RETURN_IF_ERROR(CheckKnown(message, "task"));
   FillDefaults(&message);
   Task task;
   HONE_RETURN_IF_ERROR(proto::FromWire(message, &task));

@@ -182,8 +182,11 @@ absl::StatusOr<Gpus> FindGpus(const ServerConfig& config) {
     if (config.role == "build" && !ArchitectureIn(config, kind).empty()) continue;
     std::string error;
     if (!ListGpus(*GpusOf(config, kind), &gpus[kind], &error) || gpus[kind].empty()) {
-      return absl::FailedPreconditionError(absl::StrCat("devices: no ", kind, " device (", GpusOf(config, kind)->name,
-                                                        "): ", error.empty() ? "none visible" : error));
+      const bool names_of_musa = TableOf(config, kind) == "musa";
+      return absl::FailedPreconditionError(
+          absl::StrCat("devices: no ", kind, " device (", GpusOf(config, kind)->name, "): ",
+                       error.empty() ? "none visible" : error,
+                       names_of_musa ? "; without a Moore Threads GPU choose musa_toolchain compat/cuda or compat/cpu" : ""));
     }
   }
   return gpus;

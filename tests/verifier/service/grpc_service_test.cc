@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
 #include "hone/v1/verifier.grpc.pb.h"
@@ -128,6 +129,30 @@ TEST_CASE("What is unusable is named", "[verifier][service][grpc]") {
   request = Minimal("ok");
   request.mutable_task()->set_reference("raises");
   CHECK(error(request) == "line 3: NameError: x");
+}
+
+TEST_CASE("A field of a newer schema is refused with its place, wherever it stands", "[verifier][service][grpc]") {
+  Fixture f;
+  constexpr int kFuture = 4242;
+  const auto refusal = [&](google::protobuf::Message* (*place)(v1::VerifyRequest&)) {
+    v1::VerifyRequest request;
+    request.mutable_task()->set_reference("r");
+    request.mutable_task()->add_variants();
+    google::protobuf::Message* holder = place(request);
+    holder->GetReflection()->MutableUnknownFields(holder)->AddVarint(kFuture, 1);
+    grpc::ClientContext context;
+    v1::VerifyResponse response;
+    const grpc::Status status = f.stub->Verify(&context, request, &response);
+    CHECK(status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+    return status.error_message();
+  };
+  using Message = google::protobuf::Message;
+  CHECK(refusal([](v1::VerifyRequest& r) -> Message* { return &r; }) ==
+        "request: field 4242 is of a newer schema than this verifier knows");
+  CHECK(absl::StartsWith(refusal([](v1::VerifyRequest& r) -> Message* { return r.mutable_task()->mutable_legality(); }),
+                         "request.task.legality: field 4242"));
+  CHECK(absl::StartsWith(refusal([](v1::VerifyRequest& r) -> Message* { return r.mutable_task()->mutable_variants(0); }),
+                         "request.task.variants: field 4242"));
 }
 
 TEST_CASE("A candidate of 10 MB reaches the builder", "[verifier][service][grpc]") {
