@@ -2,8 +2,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <random>
+#include <set>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/trainer/coordinator/sampled_group.h"
 
 namespace hone::trainer {
@@ -250,6 +253,73 @@ TEST_CASE("Closing ends the waits of workers and learner with its reason", "[tra
   worker.join();
   CHECK(cut.message() == "the run is over");
   CHECK(absl::IsCancelled(lease));
+}
+
+TEST_CASE("Whatever workers do, every group goes into exactly one batch, as its lease decides", "[trainer][coordinator]") {
+  const auto table =
+      LeaseTable::Create({.lease = absl::Milliseconds(4), .quorum = 0.8, .grace = absl::Milliseconds(2), .max_attempts = 1 << 20})
+          .value();
+  constexpr int kBatches = 30, kGroups = 8;
+  std::vector<std::thread> workers;
+  for (uint32_t w = 0; w < 6; ++w) {
+    workers.emplace_back([&table, w] {
+      std::minstd_rand random(w + 1);
+      const std::string name = absl::StrCat("w", w);
+      while (true) {
+        const auto leased = table->Lease(name, 1 + random() % 3, SteadyTime::Now() + absl::Milliseconds(20));
+        if (!leased.ok()) return;
+        for (const LeasedGroup& lease : *leased) {
+          Group group = SampledGroup(lease, lease.oldest_version);
+          switch (random() % 8) {
+            case 0:
+              continue;  // dies
+            case 1:
+              table->GiveBack(lease.lease, "out of memory").IgnoreError();
+              continue;
+            case 2:
+              group.episodes[0].turns[0].log_probs.pop_back();
+              break;
+            case 3:
+              absl::SleepFor(absl::Milliseconds(6));
+              break;
+            case 4:
+              table->Deliver(lease.lease, group).IgnoreError();
+              break;
+            default:
+              break;
+          }
+          table->Deliver(lease.lease, group).IgnoreError();
+        }
+      }
+    });
+  }
+  std::set<std::string> seen;
+  int64_t opened = 0, came = 0, carried = 0;
+  bool right = true;
+  for (int b = 0; b < kBatches || carried > 0; ++b) {
+    REQUIRE(b < 10 * kBatches);
+    const int groups = b < kBatches ? kGroups : 1;
+    opened += groups;
+    REQUIRE(table->Open(Requests(absl::StrCat(b, "/"), groups), 5, 0).ok());
+    const CutBatch cut = table->Cut(SteadyTime::Now() + absl::Seconds(30)).value();
+    for (const Group& group : cut.groups) {
+      ++came;
+      seen.insert(group.id);
+      LeasedGroup lease;
+      lease.request.id = group.id;
+      lease.request.task.id = "softmax";
+      lease.request.prompt_ids = group.episodes[0].turns[0].prompt_ids;
+      lease.seed = 5;
+      right = right && group == SampledGroup(lease, 0);
+    }
+    CHECK(cut.failed.empty());
+    carried = cut.carried_over;
+  }
+  table->Close(absl::CancelledError("the run is over"));
+  for (std::thread& worker : workers) worker.join();
+  CHECK(right);
+  CHECK(came == static_cast<int64_t>(seen.size()));
+  CHECK(came == opened);
 }
 
 TEST_CASE("Options out of range are named", "[trainer][coordinator]") {
