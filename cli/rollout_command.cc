@@ -23,6 +23,8 @@ struct RolloutConfig {
   int64_t seed = 1;
   int64_t threads = 0;
   PolicySettings policy;
+  DeviceSettings device;
+  EngineSettings engine;
   TaskSettings tasks;
   std::string split = "held_out";
   int64_t limit = 0;
@@ -35,6 +37,8 @@ void Describe(F& f, RolloutConfig& c) {
   f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of sampling");
   f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
   f.Section("policy", c.policy, "what is sampled");
+  f.Section("device", c.device, "where it is sampled");
+  f.Section("engine", c.engine, "how it is sampled");
   f.Section("tasks", c.tasks, "where the tasks come from");
   f.Value("split", c.split, OneOf{{"train", "held_out"}}, "which of them");
   f.Value("limit", c.limit, Range<int64_t>(0, 1 << 30), "tasks at most; 0: all");
@@ -50,8 +54,8 @@ absl::Status Sample(const RolloutConfig& config, PolicySetup& setup, RunFolder& 
     return absl::InvalidArgumentError(absl::StrCat("tasks.from: ", config.tasks.from, " has no task of split ", config.split));
   }
   if (config.limit > 0) problems.resize(std::min(problems.size(), static_cast<size_t>(config.limit)));
-  return SampleProblems(config.sampling, config.max_tokens, problems, setup.Parts({Baseline::kScalar, Baseline::kEager}),
-                        "rollout", folder);
+  return SampleProblems(config.sampling, config.max_tokens, problems, setup.Parts(setup.ReportedBaselines()), "rollout", folder,
+                        setup.running());
 }
 
 absl::Status Execute(const RunOptions& options) {
@@ -62,7 +66,8 @@ absl::Status Execute(const RunOptions& options) {
     std::fputs(ToYaml(config).c_str(), stdout);
     return absl::OkStatus();
   }
-  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, config.threads, config.seed));
+  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, {}, config.engine}, config.threads,
+                                                               config.seed));
   HONE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Create(path, ToYaml(config), options.resume));
   WatchForInterrupt();
   HONE_RETURN_IF_ERROR(folder.Timed("rollout", [&] { return Sample(config, setup, folder); }));

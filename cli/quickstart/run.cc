@@ -128,8 +128,8 @@ absl::Status QuickstartRun::State::Supervise() {
 }
 
 RolloutParts QuickstartRun::State::Parts(std::vector<Baseline> baselines) {
-  return {*problems, *language,           *engine, *verifier.client, VerifyWith(config.verifier, std::move(baselines)),
-          config.model.context, config.seed};
+  return {*problems,        *language,  *engine, *verifier.client, VerifyWith(config.verifier, std::move(baselines)),
+          verifier.capabilities, config.model.context, config.seed};
 }
 
 absl::Status QuickstartRun::State::Evaluate(const std::string& name) {
@@ -153,8 +153,9 @@ absl::StatusOr<std::unique_ptr<QuickstartRun>> QuickstartRun::Create(const Quick
   return std::unique_ptr<QuickstartRun>(new QuickstartRun(std::move(state)));
 }
 
-absl::Status QuickstartRun::Run() {
+absl::StatusOr<bool> QuickstartRun::Run() {
   State& s = *state_;
+  const SteadyTime started = SteadyTime::Now();
   WatchForInterrupt();
   const int threads = s.config.threads > 0 ? static_cast<int>(s.config.threads) : static_cast<int>(std::thread::hardware_concurrency());
   policy::SetComputeThreads(threads);
@@ -168,12 +169,17 @@ absl::Status QuickstartRun::Run() {
   if (s.config.evaluation.before && !FileExists(s.folder.Path("evaluation_before.json"))) {
     HONE_RETURN_IF_ERROR(s.folder.Timed("evaluate before", [&] { return s.Evaluate("before"); }));
   }
-  HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&] {
-    return Reinforce(s.config.rl, s.config.rewards, s.Parts({}), *s.decoder, *s.metrics, s.folder);
+  bool finished = false;
+  HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.Parts({}), *s.decoder, *s.metrics, s.folder, started));
+    return absl::OkStatus();
   }));
-  HONE_RETURN_IF_ERROR(s.folder.Timed("evaluate after", [&] { return s.Evaluate("after"); }));
+  if (finished && s.config.evaluation.after) {
+    HONE_RETURN_IF_ERROR(s.folder.Timed("evaluate after", [&] { return s.Evaluate("after"); }));
+  }
   HONE_RETURN_IF_ERROR(policy::SaveHfWeights(*s.decoder, s.folder.Path("policy")));
-  return s.metrics->Flush();
+  HONE_RETURN_IF_ERROR(s.metrics->Flush());
+  return finished;
 }
 
 }  // namespace hone::cli

@@ -26,8 +26,8 @@ class QuickstartRun {
                                                                bool resume);
   ~QuickstartRun();
 
-  /// All phases. kCancelled: interrupted; the folder can be resumed.
-  absl::Status Run();
+  /// All phases. False: rl.max_seconds were over. kCancelled: interrupted. The folder can be resumed after both.
+  absl::StatusOr<bool> Run();
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/config.h"
+#include "cli/train/model_settings.h"
 #include "cli/train/problems.h"
 #include "cli/train/settings.h"
 #include "cli/train/start.h"
@@ -19,6 +20,9 @@ struct TrainConfig {
   int64_t seed = 1;
   int64_t threads = 0;
   PolicySettings policy;
+  DeviceSettings device;
+  LoraSettings lora;
+  EngineSettings engine;
   TaskSettings tasks;
   RlSettings rl = TrainRl();
   EvaluationSettings evaluation;
@@ -30,6 +34,9 @@ void Describe(F& f, TrainConfig& c) {
   f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of tasks and sampling");
   f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
   f.Section("policy", c.policy, "what is trained");
+  f.Section("device", c.device, "where it samples and learns");
+  f.Section("lora", c.lora, "a low-rank adapter in place of all weights");
+  f.Section("engine", c.engine, "how it samples");
   f.Section("tasks", c.tasks, "what it is trained on");
   f.Section("rl", c.rl, "reinforcement on measured rewards");
   f.Section("evaluation", c.evaluation, "before and after, on held-out tasks");

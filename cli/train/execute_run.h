@@ -16,7 +16,7 @@
 namespace hone::cli {
 
 /// Prints the settings if asked to; else makes the run, writes its report and tells its summary. `Run` has
-/// Create(config, folder, resume) and Run(); `command` names a run that got no name.
+/// Create(config, folder, resume) and Run(), which says whether it came to its end; `command` names a run that got no name.
 template <class Run, class Config>
 absl::Status ExecuteRun(const RunOptions& options, const std::string& command) {
   HONE_ASSIGN_OR_RETURN(const std::string folder, FolderOfRun(options, command));
@@ -28,8 +28,12 @@ absl::Status ExecuteRun(const RunOptions& options, const std::string& command) {
   }
   const SteadyTime start = SteadyTime::Now();
   HONE_ASSIGN_OR_RETURN(const auto run, Run::Create(config, folder, options.resume));
-  HONE_RETURN_IF_ERROR(run->Run());
+  HONE_ASSIGN_OR_RETURN(const bool ended, run->Run());
   HONE_RETURN_IF_ERROR(WriteRunReport(folder));
+  if (!ended) {
+    std::printf("stopped by rl.max_seconds; --resume goes on\n");
+    return absl::OkStatus();
+  }
   HONE_ASSIGN_OR_RETURN(const std::string summary, RunSummary(folder));
   std::printf("%s\n%.0f seconds. Look at %s/report.html\n", summary.c_str(),
               absl::ToDoubleSeconds(SteadyTime::Now() - start), folder.c_str());

@@ -20,6 +20,33 @@ rollout::SamplingOptions SamplingOf(const RlSettings& settings, const Prompter& 
   return sampling;
 }
 
+void AddLoad(const std::vector<Group>& groups, const rollout::DriverSeconds& seconds, const Capabilities& verifier,
+             trainer::StepMetrics& metrics) {
+  double verdicts = 0, cached = 0, tokens = 0, build = 0, lane = 0;
+  for (const Group& group : groups) {
+    for (const Episode& episode : group.episodes) {
+      for (const Turn& turn : episode.turns) {
+        ++verdicts;
+        tokens += static_cast<double>(turn.response_ids.size());
+        cached += turn.verdict.from_cache ? 1 : 0;
+        if (turn.verdict.from_cache) continue;
+        build += turn.verdict.seconds.build;
+        if (!turn.verdict.screened_on_cpu) lane += turn.verdict.seconds.check + turn.verdict.seconds.time;
+      }
+    }
+  }
+  metrics["seconds/generate"] = seconds.generate;
+  metrics["seconds/verify"] = seconds.verify;
+  metrics["seconds/judging"] = seconds.judging;
+  metrics["verdicts"] = verdicts;
+  metrics["rollout/tokens"] = tokens;
+  if (seconds.generate > 0) metrics["rollout/tokens_per_s"] = tokens / seconds.generate;
+  if (verdicts > 0) metrics["verify/cached"] = cached / verdicts;
+  if (seconds.judging <= 0) return;
+  if (verifier.build_slots > 0) metrics["verify/build_busy"] = build / (seconds.judging * verifier.build_slots);
+  if (verifier.lanes > 0) metrics["verify/lane_busy"] = lane / (seconds.judging * verifier.lanes);
+}
+
 }  // namespace
 
 uint64_t SamplingSeed(int64_t seed, int64_t step) {
@@ -90,7 +117,8 @@ absl::StatusOr<std::map<std::string, double>> SampledGroups::BestOf(const std::v
   return best;
 }
 
-absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, trainer::StepMetrics& metrics) {
+absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
+                                                          trainer::StepMetrics& metrics) {
   contrast_prompts_ = 0;
   std::vector<Slot> slots;
   std::vector<rollout::GroupRequest> requests;
@@ -101,14 +129,6 @@ absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, trainer:
   }
   HONE_ASSIGN_OR_RETURN(const auto best, BestOf(requests));
 
-  double seconds[2] = {0, 0};  // generating, verifying
-  bool verifying = false;
-  SteadyTime since = SteadyTime::Now();
-  const auto charge = [&](bool now_verifying) {
-    seconds[verifying ? 1 : 0] += absl::ToDoubleSeconds(SteadyTime::Now() - since);
-    since = SteadyTime::Now();
-    verifying = now_verifying;
-  };
   rollout::EpisodeDriver::Parts parts;
   parts.engine = &parts_.engine;
   parts.encoder = &parts_.prompter;
@@ -117,26 +137,20 @@ absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, trainer:
     const auto found = best.find(task_id);
     return found == best.end() ? std::nullopt : std::make_optional(found->second);
   };
-  parts.on_progress = [&](const rollout::DriverProgress& progress) { charge(progress.verifying); };
+  parts.meanwhile = meanwhile;
   rollout::DriverConfig driver_config;
   driver_config.group_size = settings_.group_size;
   driver_config.turns = settings_.turns;
   driver_config.max_context_tokens = parts_.context;
+  driver_config.stream = settings_.stream;
   rollout::EpisodeDriver driver(driver_config, SamplingOf(settings_, parts_.prompter), parts_.verify,
                                 settings_.exemplars.remeasure, std::move(parts));
   HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, driver.Run(requests, SamplingSeed(parts_.seed, step)));
-  charge(false);
   HONE_RETURN_IF_ERROR(Learn(slots, groups, step));
 
   metrics.merge(retry_.stats().Metrics());
   metrics.merge(rollout::EpisodeMetrics(groups));
-  metrics["seconds/generate"] = seconds[0];
-  metrics["seconds/verify"] = seconds[1];
-  int64_t verdicts = 0;
-  for (const Group& group : groups) {
-    for (const Episode& episode : group.episodes) verdicts += static_cast<int64_t>(episode.turns.size());
-  }
-  metrics["verdicts"] = static_cast<double>(verdicts);
+  AddLoad(groups, driver.seconds(), parts_.capabilities, metrics);
   metrics["exemplars/prompts"] = static_cast<double>(contrast_prompts_);
   return groups;
 }

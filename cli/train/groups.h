@@ -2,6 +2,7 @@
 
 // A run's rollouts: which prompts a step gets, and what its buffers learn from the groups that come back.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@ struct RolloutParts {
   rollout::Engine& engine;
   verifier::Client& client;
   rollout::VerifyTemplate verify;
+  Capabilities capabilities;  // the verifier's
   int64_t context = 0;  // tokens of an episode's last turn at most; 0: no limit
   int64_t seed = 1;
 };
@@ -40,7 +42,12 @@ class SampledGroups : public trainer::GroupSource {
   /// Borrows all; `exemplars` null: none.
   SampledGroups(const RlSettings& settings, const RolloutParts& parts, rollout::ExemplarStore* exemplars);
 
-  absl::StatusOr<std::vector<Group>> Collect(int64_t step, trainer::StepMetrics& metrics) override;
+  /// Its metrics: seconds/generate (the engine ran), seconds/verify (only verdicts were waited for), seconds/judging (the
+  /// verifier had work), rollout/tokens, rollout/tokens_per_s, verdicts, verify/cached (share that was not judged anew),
+  /// verify/build_busy and verify/lane_busy (shares of its compilers' and its lanes' time while it had work), those of retry
+  /// buffer, exemplars and episodes.
+  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
+                                             trainer::StepMetrics& metrics) override;
 
   /// Problems, retry buffer, draws, and a mark of the exemplar store.
   absl::StatusOr<std::string> Save() override;

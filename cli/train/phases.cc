@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/candidate.h"
 #include "base/file.h"
 #include "base/journal.h"
 #include "base/progress.h"
@@ -26,14 +28,17 @@ volatile std::sig_atomic_t interrupted = 0;
 void OnInterrupt(int) { interrupted = 1; }
 
 constexpr int64_t kWarmupSteps = 5;
+constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 MiB travel
 constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
 
 absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder) {
   trainer::RlOptions options;
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
   options.learner.adamw.weight_decay = 0;
+  options.learner.micro_batch_tokens = settings.micro_batch_tokens;
   options.loss.eps_low = settings.clip_low;
   options.loss.eps_high = settings.clip_high;
+  options.loss.kl_coefficient = settings.kl_coefficient;
   options.temperature = settings.temperature;
   options.score = settings.recorded_sequences > 0;
   if (!settings.filters.chain.empty()) options.filters = {trainer::MakeChain(settings.filters)};
@@ -48,8 +53,10 @@ std::string StepFigures(const trainer::StepMetrics& m) {
     absl::StrAppendFormat(&text, "  %.2fx over %s", value, name.substr(sizeof("speedup/") - 1));
     break;
   }
-  const double seconds = std::max(1e-9, figure("seconds/verify"));
+  const double seconds = std::max(1e-9, figure("seconds/judging"));
   absl::StrAppendFormat(&text, "  %.0f verdicts/s", figure("verdicts") / seconds);
+  const double gap = m.count("learn/mismatch_abs_log_ratio") > 0 ? figure("learn/mismatch_abs_log_ratio") : 0;
+  if (gap > 0) absl::StrAppendFormat(&text, "  gap %.1e", gap);
   return text;
 }
 
@@ -61,6 +68,18 @@ absl::Status SelfTest(const RlSettings& settings, rollout::Engine& engine, polic
   for (int32_t t = 0; t < 16; ++t) options.prompt_ids.push_back(static_cast<int32_t>((t * 37 + 11) % decoder.config().vocab_size));
   options.tokens = std::min<int64_t>(32, decoder.config().max_position_embeddings - 16);
   return trainer::TestLogProbs(engine, decoder, options).status();
+}
+
+Backend BackendOf(const VerifierSettings& settings) {
+  const std::string& device = settings.devices[0];  // "cuda:1"
+  return ParseBackend(device.substr(0, device.find(':'))).value_or(Backend::kCpu);
+}
+
+// Halves them in a checkpoint: what is read back widens them again.
+void RoundMoments(trainer::CheckpointData& data) {
+  for (auto& [name, tensor] : data.tensors) {
+    if (name == "optimizer/exp_avg" || name == "optimizer/exp_avg_sq") tensor = tensor.to(at::kBFloat16);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<trainer::LogProbFile>> OpenLogProbs(const RlSettings& settings, const RunFolder& folder) {
@@ -110,35 +129,43 @@ absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, cons
   if (endpoint.empty()) {
     verifier::LocalServerOptions options;
     options.log_path = log_path;
-    options.extra_args = {"--set", absl::StrCat("build_slots=", settings.build_slots), "--set",
-                          absl::StrCat("lanes=", settings.lanes)};
-    if (!settings.sandbox.empty()) {
-      options.extra_args.insert(options.extra_args.end(), {"--set", absl::StrCat("sandbox=", settings.sandbox)});
-    }
+    const auto set = [&](const std::string& setting) { options.extra_args.insert(options.extra_args.end(), {"--set", setting}); };
+    set(absl::StrCat("devices=[", absl::StrJoin(settings.devices, ", "), "]"));
+    if (settings.build_slots > 0) set(absl::StrCat("build_slots=", settings.build_slots));
+    if (settings.lanes > 0) set(absl::StrCat("lanes=", settings.lanes));
+    if (!settings.sandbox.empty()) set(absl::StrCat("sandbox=", settings.sandbox));
+    for (const std::string& setting : settings.options) set(setting);
     HONE_ASSIGN_OR_RETURN(verifier.server, verifier::LocalServer::Start(options));
     endpoint = verifier.server->endpoint();
   }
   verifier::ClientOptions options;
   options.endpoints = {endpoint};
   HONE_ASSIGN_OR_RETURN(verifier.client, verifier::Client::Create(options));
-  HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, verifier.client->GetCapabilities());
-  WarnOfSandbox(capabilities.sandbox);
+  HONE_ASSIGN_OR_RETURN(verifier.capabilities, verifier.client->GetCapabilities());
+  const std::vector<std::string>& backends = verifier.capabilities.backends;
+  const std::string wanted(Name(BackendOf(settings)));
+  if (std::find(backends.begin(), backends.end(), wanted) == backends.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("verifier.devices: ", settings.devices[0], ", but the verifier at ", endpoint,
+                                                   " judges on ", absl::StrJoin(backends, ", ")));
+  }
+  WarnOfSandbox(verifier.capabilities.sandbox);
   return verifier;
 }
 
 rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector<Baseline> baselines) {
-  rollout::VerifyTemplate verify = {Format::kNative, Backend::kCpu, *ProtocolById(settings.protocol)};
+  rollout::VerifyTemplate verify = {Format::kNative, BackendOf(settings), *ProtocolById(settings.protocol)};
   if (!baselines.empty()) verify.protocol.baselines = std::move(baselines);
   return verify;
 }
 
-absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder) {
+absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
+                               policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started) {
   HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(rewards));
   HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder));
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(folder.Path("journal.jsonl.zst")));
   HONE_ASSIGN_OR_RETURN(const auto log_probs, OpenLogProbs(settings, folder));
-  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create({.folder = folder.Path("checkpoint/rl")}));
+  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create({.folder = folder.Path("checkpoint/rl"),
+                                                                               .max_file_bytes = kMaxCheckpointFileBytes}));
   std::unique_ptr<rollout::ExemplarStore> exemplars;
   if (settings.exemplars.enabled) {
     HONE_ASSIGN_OR_RETURN(exemplars, rollout::ExemplarStore::Open(folder.Path("exemplars.db"), settings.exemplars));
@@ -147,30 +174,46 @@ absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig
   SampledGroups source(settings, parts, exemplars.get());
   trainer::RlLoopOptions loop_options;
   loop_options.lag = settings.lag;
+  loop_options.overlap = settings.overlap;
   loop_options.recorded_sequences = settings.recorded_sequences;
   trainer::RlLoop loop({source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get()}, loop_options);
+  int64_t saved = -1;
   if (!checkpoints->Steps().empty()) {
     HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints->LoadLatest());
     HONE_RETURN_IF_ERROR(loop.Restore(data));
+    saved = loop.step();
   }
+  const auto save = [&]() -> absl::Status {
+    if (saved == loop.step()) return absl::OkStatus();
+    HONE_ASSIGN_OR_RETURN(trainer::CheckpointData data, loop.Save());
+    if (settings.checkpoint_moments == "bf16") RoundMoments(data);
+    HONE_RETURN_IF_ERROR(checkpoints->Save(data));
+    saved = loop.step();
+    return absl::OkStatus();
+  };
 
   HONE_RETURN_IF_ERROR(SelfTest(settings, parts.engine, decoder));
   Progress progress("rl", settings.steps);
+  double longest = 0;  // seconds of a step
   while (loop.step() < settings.steps) {
     HONE_RETURN_IF_ERROR(Interrupted());
-    HONE_ASSIGN_OR_RETURN(const trainer::StepMetrics m, loop.Step());
-    progress.Update(loop.step(), StepFigures(m));
-    if (loop.step() % settings.checkpoint_every == 0 || loop.step() == settings.steps) {
-      HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, loop.Save());
-      HONE_RETURN_IF_ERROR(checkpoints->Save(data));
+    if (settings.max_seconds > 0 && absl::ToDoubleSeconds(SteadyTime::Now() - started) + longest > settings.max_seconds) {
+      HONE_RETURN_IF_ERROR(save());
+      progress.Finish(absl::StrFormat("stopped at step %d: %.0f seconds are over; --resume goes on", loop.step(),
+                                      settings.max_seconds));
+      return false;
     }
+    HONE_ASSIGN_OR_RETURN(const trainer::StepMetrics m, loop.Step());
+    longest = std::max(longest, m.at("seconds/step"));
+    progress.Update(loop.step(), StepFigures(m));
+    if (loop.step() % settings.checkpoint_every == 0 || loop.step() == settings.steps) HONE_RETURN_IF_ERROR(save());
   }
   progress.Finish();
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
-                            RolloutParts parts, const std::string& name, RunFolder& folder) {
+                            RolloutParts parts, const std::string& name, RunFolder& folder, int64_t running) {
   const std::string path = folder.Path(name + ".jsonl.zst");
   std::vector<Group> groups;
   if (FileExists(path)) {
@@ -194,16 +237,22 @@ absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens
   driver_parts.client = &parts.client;
   rollout::EpisodeDriver driver(driver_config, sampling, parts.verify, kNoDoubt, std::move(driver_parts));
   Progress progress(name, static_cast<int64_t>(problems.size()));
+  const size_t width = static_cast<size_t>(std::max<int64_t>(1, running / settings.samples));
   while (groups.size() < problems.size()) {
     HONE_RETURN_IF_ERROR(Interrupted());
-    const Problem& problem = problems[groups.size()];
-    // The same id, hence the same draws, whatever is sampled for.
-    rollout::GroupRequest request{absl::StrCat("sample-", groups.size()), problem.task, {}, false};
-    HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problem));
-    HONE_ASSIGN_OR_RETURN(std::vector<Group> group,
-                          driver.Run({&request, 1}, SamplingSeed(parts.seed, -1 - static_cast<int64_t>(groups.size()))));
-    HONE_RETURN_IF_ERROR(journal->Append(group.front()));
-    groups.push_back(std::move(group.front()));
+    std::vector<rollout::GroupRequest> requests;
+    for (size_t i = groups.size(); i < std::min(groups.size() + width, problems.size()); ++i) {
+      // The same id and seed, hence the same draws, whatever is sampled for and beside it.
+      rollout::GroupRequest request{absl::StrCat("sample-", i), problems[i].task, {}, false,
+                                    SamplingSeed(parts.seed, -1 - static_cast<int64_t>(i))};
+      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problems[i]));
+      requests.push_back(std::move(request));
+    }
+    HONE_ASSIGN_OR_RETURN(std::vector<Group> judged, driver.Run(requests, /*seed=*/0));
+    for (Group& group : judged) {
+      HONE_RETURN_IF_ERROR(journal->Append(group));
+      groups.push_back(std::move(group));
+    }
     progress.Update(static_cast<int64_t>(groups.size()));
   }
   const rollout::Evaluation evaluation = rollout::Evaluate(groups);

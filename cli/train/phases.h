@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/metrics.h"
+#include "base/steady_time.h"
 #include "cli/train/groups.h"
 #include "cli/train/prompter.h"
 #include "cli/train/settings.h"
@@ -56,9 +57,10 @@ class RunFolder {
 struct RunVerifier {
   std::unique_ptr<verifier::LocalServer> server;  // null: somebody else's
   std::unique_ptr<verifier::Client> client;
+  Capabilities capabilities;
 };
 /// Connects to settings.endpoint, or starts a verifier that logs to `log_path`. Errors of both; the verifier answers
-/// when this returns.
+/// when this returns. kInvalidArgument: it does not judge on settings.devices[0].
 absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, const std::string& log_path);
 
 /// How candidates are verified with these baselines.
@@ -66,12 +68,15 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 
 /// Samples, rewards and learns for settings.steps steps, going on from the newest checkpoint of the folder where there is
 /// one. `parts.verify` gets the baselines that the pipeline reads. kCancelled: interrupted.
-absl::Status Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder);
+/// False: stopped before a step that would have ended later than settings.max_seconds after `started`; the folder has a
+/// checkpoint of the last step and can be resumed.
+absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
+                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started = SteadyTime::Now());
 
 /// Samples every problem and writes <name>.jsonl.zst, the groups, and <name>.json, their figures. Goes on where the journal
-/// ends; nothing is measured twice. Equal seeds sample alike whatever `name` is.
+/// ends; nothing is measured twice. Equal seeds sample alike whatever `name` is. As many problems are under way at a time as
+/// fill `running` samples; settings do not change with it.
 absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens, const std::vector<Problem>& problems,
-                            RolloutParts parts, const std::string& name, RunFolder& folder);
+                            RolloutParts parts, const std::string& name, RunFolder& folder, int64_t running = 1);
 
 }  // namespace hone::cli

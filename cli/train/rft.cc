@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,12 +11,9 @@
 #include "base/journal.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
-#include "cli/train/chat_language.h"
 #include "cli/train/groups.h"
 #include "cli/train/phases.h"
-#include "cli/train/program_language.h"
-#include "policy/model/threads.h"
-#include "rollout/engine/native_engine.h"
+#include "cli/train/setup.h"
 #include "trainer/data/implementation_clusters.h"
 
 namespace hone::cli {
@@ -161,40 +157,16 @@ absl::StatusOr<RftFigures> WriteRftDataset(const std::string& journal, const std
 }
 
 absl::Status RunRft(const RftConfig& config, const std::string& folder, bool resume) {
-  if (config.policy.start.empty())
-    return absl::InvalidArgumentError("policy.start is not set: an HF folder, a run's folder or a checkpoint");
-  policy::SetComputeThreads(config.threads > 0 ? static_cast<int>(config.threads)
-                                               : static_cast<int>(std::thread::hardware_concurrency()));
-  policy::SeedOperators(static_cast<uint64_t>(config.seed));
-  HONE_ASSIGN_OR_RETURN(const StartingPolicy start, LoadStart(config.policy.start));
-  std::unique_ptr<Prompter> prompter;
-  if (config.policy.prompts == "program") {
-    HONE_ASSIGN_OR_RETURN(prompter, ProgramLanguage::Load(start.folder));
-  } else {
-    HONE_ASSIGN_OR_RETURN(prompter, ChatLanguage::Load(start.folder, rollout::PromptOptions(), config.policy.thinking));
-  }
+  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, {}, config.engine}, config.threads,
+                                                               config.seed));
   HONE_ASSIGN_OR_RETURN(RunFolder run_folder, RunFolder::Create(folder, ToYaml(config), resume));
   WatchForInterrupt();
-  HONE_ASSIGN_OR_RETURN(const auto engine, rollout::NativeEngine::Create({}, *start.decoder));
-  HONE_ASSIGN_OR_RETURN(const RunVerifier verifier, StartVerifier(config.verifier, run_folder.Path("verifier.log")));
-  const uint64_t seed = static_cast<uint64_t>(config.seed) * 2 + 1;
-  std::unique_ptr<ProblemSource> problems;
-  if (config.tasks.from == "generated") {
-    problems = GeneratedProblems(seed, config.named_share);
-  } else {
-    HONE_ASSIGN_OR_RETURN(problems, CollectedProblems(config.tasks, seed, *verifier.client));
-  }
-  const int64_t model_context = start.decoder->config().max_position_embeddings;
-  const int64_t context = config.policy.context > 0 ? std::min(config.policy.context, model_context) : model_context;
-  const std::vector<Baseline> baselines = config.draw.min_speedup > 0
-                                              ? std::vector<Baseline>{Baseline::kScalar, Baseline::kEager}
-                                              : std::vector<Baseline>{};
-  const RolloutParts parts{*problems, *prompter,  *engine, *verifier.client, VerifyWith(config.verifier, baselines),
-                           context,   config.seed};
+  HONE_RETURN_IF_ERROR(setup.Connect(config.verifier, config.tasks, config.named_share, run_folder.Path("verifier.log")));
+  const RolloutParts parts = setup.Parts(config.draw.min_speedup > 0 ? setup.ReportedBaselines() : std::vector<Baseline>{});
   HONE_RETURN_IF_ERROR(run_folder.Timed("sample and verify", [&] { return SampleRounds(config, parts, run_folder); }));
   HONE_ASSIGN_OR_RETURN(const RftFigures f,
                         WriteRftDataset(run_folder.Path("journal.jsonl.zst"), run_folder.Path("dataset.jsonl"),
-                                        config.draw, config.seed, start.weights));
+                                        config.draw, config.seed, setup.start().weights));
   const Json figures{{"groups", f.groups}, {"tasks", f.tasks},       {"samples", f.samples}, {"right", f.right},
                      {"infra", f.infra},   {"clusters", f.clusters}, {"lines", f.lines}};
   return WriteFileAtomically(run_folder.Path("rft.json"), figures.dump(2) + "\n");

@@ -6,7 +6,8 @@
 //
 //   journal.jsonl.zst   every group sampled, with verdicts; an interrupted run goes on after it
 //   dataset.jsonl       one drawn answer a line: exact ids, texts, cluster, speedup and provenance; made anew from the
-//   journal rft.json            figures: tasks, samples, right ones, clusters, lines
+//   journal
+//   rft.json            figures: tasks, samples, right ones, clusters, lines
 
 #include <cstdint>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/config.h"
+#include "cli/train/model_settings.h"
 #include "cli/train/problems.h"
 #include "cli/train/settings.h"
 #include "cli/train/start.h"
@@ -44,6 +46,8 @@ struct RftConfig {
   double temperature = 1.0;
   double named_share = 0.15;
   PolicySettings policy;
+  DeviceSettings device;
+  EngineSettings engine;
   TaskSettings tasks;
   VerifierSettings verifier;
   DrawSettings draw;
@@ -59,6 +63,8 @@ void Describe(F& f, RftConfig& c) {
   f.Value("temperature", c.temperature, Range(0.01, 10.0), "of sampling");
   f.Value("named_share", c.named_share, Range(0.0, 1.0), "of generated prompts from the named train tasks");
   f.Section("policy", c.policy, "who answers");
+  f.Section("device", c.device, "where it is sampled");
+  f.Section("engine", c.engine, "how it is sampled");
   f.Section("tasks", c.tasks, "what is asked; held-out tasks never are");
   f.Section("verifier", c.verifier, "who builds, checks and times the answers");
   f.Section("draw", c.draw, "which right answers are kept");

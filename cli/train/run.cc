@@ -18,40 +18,52 @@ RlSettings TrainRl() {
 }
 
 struct TrainRun::State {
-  State(const TrainConfig& config, PolicySetup setup, RunFolder folder)
-      : config(config), setup(std::move(setup)), folder(std::move(folder)) {}
+  State(const TrainConfig& config, PolicySetup setup, RunFolder folder, SteadyTime started)
+      : config(config), setup(std::move(setup)), folder(std::move(folder)), started(started) {}
 
   TrainConfig config;
   PolicySetup setup;
   RunFolder folder;
+  SteadyTime started;
   RealClock clock;
   std::unique_ptr<MetricsWriter> metrics;
 
   absl::Status Evaluate(const std::string& name);
+  absl::Status Export();
 };
 
 absl::Status TrainRun::State::Evaluate(const std::string& name) {
   HONE_ASSIGN_OR_RETURN(const std::vector<Problem> held_out, setup.problems().Listed(Split::kHeldOut));
   if (held_out.empty()) return absl::OkStatus();
   return folder.Timed(absl::StrCat("evaluate ", name), [&] {
-    return SampleProblems(config.evaluation.sampling, config.rl.max_tokens, held_out,
-                          setup.Parts({Baseline::kScalar, Baseline::kEager}), absl::StrCat("evaluation_", name), folder);
+    return SampleProblems(config.evaluation.sampling, config.rl.max_tokens, held_out, setup.Parts(setup.ReportedBaselines()),
+                          absl::StrCat("evaluation_", name), folder, setup.running());
   });
+}
+
+absl::Status TrainRun::State::Export() {
+  if (setup.adapter() != nullptr) return setup.adapter()->Save(folder.Path("adapter"), setup.start().weights);
+  return policy::SaveHfWeights(setup.decoder(), folder.Path("policy"));
 }
 
 TrainRun::TrainRun(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TrainRun::~TrainRun() = default;
 
 absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& config, const std::string& folder, bool resume) {
-  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, config.threads, config.seed));
+  const SteadyTime started = SteadyTime::Now();
+  if (config.rl.kl_coefficient > 0 && config.lora.rank == 0 && config.policy.adapter.empty()) {
+    return absl::InvalidArgumentError("rl.kl_coefficient: needs an adapter (lora.rank): the reference is the model without it");
+  }
+  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, config.lora, config.engine},
+                                                               config.threads, config.seed));
   HONE_ASSIGN_OR_RETURN(RunFolder run_folder, RunFolder::Create(folder, ToYaml(config), resume));
-  auto state = std::make_unique<State>(config, std::move(setup), std::move(run_folder));
+  auto state = std::make_unique<State>(config, std::move(setup), std::move(run_folder), started);
   HONE_RETURN_IF_ERROR(CopyPolicyFiles(state->setup.start().folder, state->folder.Path("policy")));
   HONE_ASSIGN_OR_RETURN(state->metrics, MetricsWriter::Create(folder, state->clock));
   return std::unique_ptr<TrainRun>(new TrainRun(std::move(state)));
 }
 
-absl::Status TrainRun::Run() {
+absl::StatusOr<bool> TrainRun::Run() {
   State& s = *state_;
   WatchForInterrupt();
   HONE_RETURN_IF_ERROR(s.folder.Timed("start the verifier", [&] {
@@ -60,12 +72,16 @@ absl::Status TrainRun::Run() {
   if (s.config.evaluation.before && !FileExists(s.folder.Path("evaluation_before.json"))) {
     HONE_RETURN_IF_ERROR(s.Evaluate("before"));
   }
-  HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&] {
-    return Reinforce(s.config.rl, s.config.rewards, s.setup.Parts({}), *s.setup.start().decoder, *s.metrics, s.folder);
+  bool finished = false;
+  HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.setup.Parts({}), s.setup.decoder(), *s.metrics,
+                                              s.folder, s.started));
+    return absl::OkStatus();
   }));
-  HONE_RETURN_IF_ERROR(policy::SaveHfWeights(*s.setup.start().decoder, s.folder.Path("policy")));
-  HONE_RETURN_IF_ERROR(s.Evaluate("after"));
-  return s.metrics->Flush();
+  if (finished || s.setup.adapter() != nullptr) HONE_RETURN_IF_ERROR(s.Export());
+  if (finished && s.config.evaluation.after) HONE_RETURN_IF_ERROR(s.Evaluate("after"));
+  HONE_RETURN_IF_ERROR(s.metrics->Flush());
+  return finished;
 }
 
 }  // namespace hone::cli

@@ -1,7 +1,8 @@
 #pragma once
 
 // One `hone train` run in one folder: config.yaml, policy/ (an HF folder, at the end with the trained weights), report.html
-// and the files of the phases (cli/train/phases.h).
+// and the files of the phases (cli/train/phases.h). Where an adapter is trained, adapter/ holds it in PEFT's format, as of the
+// last stop, and policy/ has no weights: those are the starting model's.
 
 #include <memory>
 #include <string>
@@ -19,8 +20,8 @@ class TrainRun {
   static absl::StatusOr<std::unique_ptr<TrainRun>> Create(const TrainConfig& config, const std::string& folder, bool resume);
   ~TrainRun();
 
-  /// All phases. kCancelled: interrupted; the folder can be resumed.
-  absl::Status Run();
+  /// All phases. False: rl.max_seconds were over. kCancelled: interrupted. The folder can be resumed after both.
+  absl::StatusOr<bool> Run();
 
  private:
   struct State;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/protocol.h"
@@ -34,7 +35,13 @@ struct RlSettings {
   int64_t turns = 1;
   double contrast_share = 0.5;
   int64_t lag = 0;
+  bool overlap = false;
+  int64_t micro_batch_tokens = 8192;
+  double kl_coefficient = 0;
+  bool stream = true;
+  double max_seconds = 0;
   int64_t checkpoint_every = 10;
+  std::string checkpoint_moments = "fp32";
   int64_t recorded_sequences = 8;
   rollout::RetryConfig retry;
   rollout::ExemplarConfig exemplars = BelievedExemplars();
@@ -56,10 +63,21 @@ void Describe(F& f, RlSettings& c) {
           "of the prompts of tasks with exemplars that show two of them");
   f.Value("lag", c.lag, Range<int64_t>(0, 64),
           "steps that learning is behind sampling, as where both run at once; 0: on-policy");
+  f.Value("overlap", c.overlap, "learn from a batch while the next one's verdicts are waited for; needs a lag of 1 or more");
+  if (c.overlap && c.lag == 0) f.Fail("overlap", "needs rl.lag of 1 or more");
+  f.Value("micro_batch_tokens", c.micro_batch_tokens, Range<int64_t>(1, 1 << 26),
+          "tokens of one forward and backward pass; bounds the learner's memory");
+  f.Value("kl_coefficient", c.kl_coefficient, Range(0.0, 100.0),
+          "of the divergence from the model without its adapter; above 0 it is scored, too: one more forward pass");
+  f.Value("stream", c.stream, "verify an answer as soon as it is written, while others still are");
+  f.Value("max_seconds", c.max_seconds, Range(0.0, 1e9),
+          "from the program's start; a step that would not end by then is not begun: the run stops with a checkpoint; 0: no limit");
   f.Section("retry", c.retry, "buffered dynamic retry");
   f.Section("exemplars", c.exemplars, "contrastive exemplars");
   f.Section("filters", c.filters, "off-policy filters of the learner");
   f.Value("checkpoint_every", c.checkpoint_every, Range<int64_t>(1, 1'000'000), "steps");
+  f.Value("checkpoint_moments", c.checkpoint_moments, OneOf{{"fp32", "bf16"}},
+          "of the optimiser in checkpoints; bf16 halves them, and a resumed run is then not the same to the bit");
   f.Value("recorded_sequences", c.recorded_sequences, Range<int64_t>(0, 1 << 20),
           "of a step whose log-probs go to log_probs.jsonl.zst, for hone lab noise-floor");
 }
@@ -78,26 +96,35 @@ void Describe(F& f, SamplingSettings& c) {
 
 struct EvaluationSettings {
   bool before = true;
+  bool after = true;
   SamplingSettings sampling;
 };
 template <class F>
 void Describe(F& f, EvaluationSettings& c) {
   f.Value("before", c.before, "also before reinforcement");
+  f.Value("after", c.after, "after it");
   Describe(f, c.sampling);
 }
 
 struct VerifierSettings {
   std::string endpoint;
+  std::vector<std::string> devices = {"cpu"};
   int64_t build_slots = 2;
   int64_t lanes = 1;
+  std::vector<std::string> options;
   std::string sandbox;
   std::string protocol = "quick";
 };
 template <class F>
 void Describe(F& f, VerifierSettings& c) {
   f.Value("endpoint", c.endpoint, "a running verifier (host:port or unix:/path); empty starts one for this run");
-  f.Value("build_slots", c.build_slots, Range<int64_t>(1, 1024), "compilers at a time, of the one started here");
-  f.Value("lanes", c.lanes, Range<int64_t>(1, 1024), "candidates timed at a time, of the one started here");
+  f.Value("devices", c.devices,
+          "what it judges on: cpu, cuda, cuda:<n>; candidates are written for the first one, at an endpoint, too");
+  if (c.devices.empty()) f.Fail("devices", "names no device");
+  f.Value("build_slots", c.build_slots, Range<int64_t>(0, 1024), "compilers at a time, of the one started here; 0: one a core");
+  f.Value("lanes", c.lanes, Range<int64_t>(0, 1024),
+          "candidates timed at a time on the cpu, of the one started here; 0: as hone-verifier chooses");
+  f.Value("options", c.options, "further settings of the one started here, as hone-verifier's --set takes them: screen_lanes=4");
   f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
           "what candidates run in, of the one started here; empty: $HONE_SANDBOX, else bubblewrap");
   f.Value("protocol", c.protocol, OneOf{ProtocolIds()}, "how candidates are checked and timed; rewards choose the baselines");

@@ -3,34 +3,89 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/train/chat_language.h"
 #include "cli/train/program_language.h"
+#include "policy/model/device.h"
 #include "policy/model/threads.h"
 
 namespace hone::cli {
 namespace {
 
+constexpr int64_t kCpuCacheBytes = int64_t{256} << 20;
+
 absl::StatusOr<std::unique_ptr<Prompter>> MakePrompter(const PolicySettings& settings, const std::string& folder) {
   if (settings.prompts == "program") return ProgramLanguage::Load(folder);
-  return ChatLanguage::Load(folder, rollout::PromptOptions(), settings.thinking);
+  ChatOptions options;
+  options.thinking = settings.thinking;
+  options.example = settings.example == "auto";
+  return ChatLanguage::Load(folder, rollout::PromptOptions(), options);
+}
+
+rollout::NativeEngineOptions EngineOptions(const EngineSettings& settings, const at::Device& device) {
+  rollout::NativeEngineOptions options;
+  options.max_running = settings.max_running;
+  options.prefill_tokens = settings.prefill_tokens;
+  options.cache_bytes = static_cast<int64_t>(settings.cache_gb * 1e9);
+  // A third: learner and verifier need the rest.
+  if (settings.cache_gb == 0) options.cache_bytes = device.is_cpu() ? kCpuCacheBytes : policy::FreeBytes(device) / 3;
+  return options;
 }
 
 }  // namespace
 
-absl::StatusOr<PolicySetup> PolicySetup::Create(const PolicySettings& settings, int64_t threads, int64_t seed) {
+absl::StatusOr<PolicySetup> PolicySetup::Create(const PolicySettings& settings, const ModelSettings& model, int64_t threads,
+                                                int64_t seed) {
   if (settings.start.empty()) {
     return absl::InvalidArgumentError("policy.start is not set: an HF folder, a run's folder or a checkpoint");
+  }
+  HONE_ASSIGN_OR_RETURN(const at::Device device, policy::FindDevice(model.device.device));
+  const bool half = model.device.dtype == "bf16";
+  if (half == device.is_cpu()) {
+    return absl::InvalidArgumentError(absl::StrCat("device.dtype: ", model.device.dtype, " is not sampled from on ",
+                                                   model.device.device, ", allowed ", half ? "fp32" : "bf16"));
   }
   policy::SetComputeThreads(threads > 0 ? static_cast<int>(threads) : static_cast<int>(std::thread::hardware_concurrency()));
   policy::SeedOperators(static_cast<uint64_t>(seed));
   PolicySetup setup;
   setup.settings_ = settings;
   setup.seed_ = seed;
-  HONE_ASSIGN_OR_RETURN(setup.start_, LoadStart(settings.start));
+  setup.running_ = model.engine.max_running;
+  HONE_ASSIGN_OR_RETURN(setup.start_, LoadStart(settings.start, {.device = device,
+                                                                 .dtype = half ? at::kBFloat16 : at::kFloat,
+                                                                 .checkpoint_activations = model.device.checkpoint_activations}));
+  if (!settings.adapter.empty()) setup.start_.adapter = settings.adapter;
+  HONE_RETURN_IF_ERROR(setup.PutOnAdapter(model.lora));
   HONE_ASSIGN_OR_RETURN(setup.prompter_, MakePrompter(settings, setup.start_.folder));
-  HONE_ASSIGN_OR_RETURN(setup.engine_, rollout::NativeEngine::Create({}, *setup.start_.decoder));
+  HONE_ASSIGN_OR_RETURN(setup.engine_, rollout::NativeEngine::Create(EngineOptions(model.engine, device), *setup.start_.decoder));
   return setup;
+}
+
+absl::Status PolicySetup::PutOnAdapter(const LoraSettings& settings) {
+  policy::Decoder& decoder = *start_.decoder;
+  const at::Tensor& some = decoder.parameters().leaves()[0].value;
+  const at::TensorOptions tensors = at::TensorOptions(some.device()).dtype(some.scalar_type());
+  if (!start_.adapter.empty()) {
+    HONE_ASSIGN_OR_RETURN(adapter_, policy::Lora::Load(decoder.config(), start_.adapter, tensors));
+    if (settings.rank > 0 && settings.rank != adapter_->options().rank) {
+      return absl::InvalidArgumentError(absl::StrCat("lora.rank: ", settings.rank, ", but the adapter in ", start_.adapter,
+                                                     " has rank ", adapter_->options().rank));
+    }
+  } else if (settings.rank > 0) {
+    policy::LoraOptions options;
+    options.rank = settings.rank;
+    options.alpha = settings.alpha;
+    options.targets = settings.targets;
+    HONE_ASSIGN_OR_RETURN(adapter_, policy::Lora::Create(decoder.config(), options, tensors, static_cast<uint64_t>(seed_)));
+  }
+  if (adapter_ == nullptr) return absl::OkStatus();
+  for (const policy::Leaf& leaf : decoder.parameters().leaves()) {
+    at::Tensor value = leaf.value;
+    value.set_requires_grad(false);
+  }
+  decoder.UseLora(adapter_.get());
+  return absl::OkStatus();
 }
 
 absl::Status PolicySetup::Connect(const VerifierSettings& verifier, const TaskSettings& tasks, double named_share,
@@ -49,8 +104,13 @@ absl::Status PolicySetup::Connect(const VerifierSettings& verifier, const TaskSe
 RolloutParts PolicySetup::Parts(std::vector<Baseline> baselines) const {
   const int64_t model = start_.decoder->config().max_position_embeddings;
   const int64_t context = settings_.context > 0 ? std::min(settings_.context, model) : model;
-  return {*problems_, *prompter_, *engine_, *verifier_.client, VerifyWith(verifier_settings_, std::move(baselines)), context,
-          seed_};
+  return {*problems_, *prompter_, *engine_, *verifier_.client, VerifyWith(verifier_settings_, std::move(baselines)),
+          verifier_.capabilities, context, seed_};
+}
+
+std::vector<Baseline> PolicySetup::ReportedBaselines() const {
+  if (verifier_settings_.devices[0] == "cpu") return {Baseline::kScalar, Baseline::kEager};
+  return {Baseline::kEager};
 }
 
 }  // namespace hone::cli

@@ -1,6 +1,6 @@
 #pragma once
 
-// A policy ready to be sampled and judged: what `hone train` and `hone rollout` have in common.
+// A policy ready to be sampled and judged: what `hone train`, `hone rollout` and `hone rft` have in common.
 
 #include <cstdint>
 #include <memory>
@@ -10,20 +10,33 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/train/groups.h"
+#include "cli/train/model_settings.h"
 #include "cli/train/phases.h"
 #include "cli/train/problems.h"
 #include "cli/train/prompter.h"
 #include "cli/train/settings.h"
 #include "cli/train/start.h"
+#include "policy/model/lora.h"
 #include "rollout/engine/native_engine.h"
 
 namespace hone::cli {
 
+/// Where and how the model computes.
+struct ModelSettings {
+  DeviceSettings device;
+  LoraSettings lora;  // of training; its rank 0: no new adapter
+  EngineSettings engine;
+};
+
 class PolicySetup {
  public:
-  /// Loads the policy; sets the process's threads and generator. Writes nothing. `threads` 0: one a core. Errors of LoadStart;
-  /// kInvalidArgument: policy.start is empty, or policy.prompts is not for this policy.
-  static absl::StatusOr<PolicySetup> Create(const PolicySettings& settings, int64_t threads, int64_t seed);
+  /// Loads the policy and its adapter, or makes a new one (lora.rank > 0), and the engine that samples it; sets the process's
+  /// threads and generator. Writes nothing. `threads` 0: one a core. With an adapter all other weights are frozen. Engine and
+  /// learner share the weights: what a step changes is sampled from at once.
+  /// Errors of LoadStart, Lora::Load and NativeEngine::Create; kInvalidArgument: policy.start is empty, policy.prompts is not
+  /// for this policy, device.dtype is not one that is sampled from there, or lora.rank is not that of the adapter given.
+  static absl::StatusOr<PolicySetup> Create(const PolicySettings& settings, const ModelSettings& model, int64_t threads,
+                                            int64_t seed);
 
   /// Connects to the verifier (or starts one) and finds the tasks. Errors of both.
   absl::Status Connect(const VerifierSettings& verifier, const TaskSettings& tasks, double named_share,
@@ -32,15 +45,23 @@ class PolicySetup {
   /// Borrowed from this, after Connect.
   RolloutParts Parts(std::vector<Baseline> baselines) const;
   StartingPolicy& start() { return start_; }
+  policy::Decoder& decoder() { return *start_.decoder; }
+  const policy::Lora* adapter() const { return adapter_.get(); }  // null: none
   ProblemSource& problems() { return *problems_; }
+  /// Samples that the engine decodes together.
+  int64_t running() const { return running_; }
+  /// Those that a report of a run shows on the verifier's device.
+  std::vector<Baseline> ReportedBaselines() const;
 
  private:
   PolicySetup() = default;
+  absl::Status PutOnAdapter(const LoraSettings& settings);
 
   PolicySettings settings_;
   VerifierSettings verifier_settings_;
-  int64_t seed_ = 1;
+  int64_t seed_ = 1, running_ = 1;
   StartingPolicy start_;
+  std::unique_ptr<policy::Lora> adapter_;
   std::unique_ptr<Prompter> prompter_;
   std::unique_ptr<rollout::NativeEngine> engine_;
   RunVerifier verifier_;

@@ -1,5 +1,7 @@
 #include "cli/train/start.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -37,7 +39,21 @@ absl::StatusOr<StartingPolicy> FromCheckpoint(const std::string& path, const pol
   return StartingPolicy{std::move(decoder), folder, path};
 }
 
+// The model stayed where it was: the adapter's description says where.
+absl::StatusOr<StartingPolicy> FromAdapterRun(const std::string& run, const policy::DecoderOptions& options) {
+  const std::string path = run + "/adapter/adapter_config.json";
+  HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::string base = json.is_object() ? json.value("base_model_name_or_path", std::string()) : "";
+  if (base.empty()) return absl::InvalidArgumentError(path + ": base_model_name_or_path is missing");
+  absl::StatusOr<StartingPolicy> start = LoadStart(base, options);
+  if (!start.ok()) return absl::Status(start.status().code(), absl::StrCat(path, ": ", start.status().message()));
+  start->adapter = run + "/adapter";
+  return start;
+}
+
 absl::StatusOr<StartingPolicy> FromRun(const std::string& run, const policy::DecoderOptions& options) {
+  if (FileExists(run + "/adapter/adapter_config.json")) return FromAdapterRun(run, options);
   for (const char* phase : {"/checkpoint/rl", "/checkpoint/sft"}) {
     const std::string newest = trainer::NewestCheckpoint(run + phase);
     if (!newest.empty()) return FromCheckpoint(newest, options);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
+#include "policy/model/device.h"
 #include "policy/model/torch_status.h"
 #include "rollout/engine/cpu_runner.h"
 #ifdef HONE_WITH_CUDA
@@ -64,7 +65,11 @@ absl::StatusOr<std::vector<std::vector<Sample>>> NativeEngine::Generate(absl::Sp
   scheduler_.set_read_first(true);
   // Weights that are trained in place may have changed without a new version (before a first step, in supervised training):
   // keys and values of the old ones must not be used again.
-  const int64_t changes = decoder_.parameters().flat()._version();
+  int64_t changes = decoder_.parameters().flat()._version();
+  if (decoder_.lora() != nullptr) {
+    for (const policy::Leaf& leaf : decoder_.lora()->leaves()) changes += leaf.value._version();
+  }
+  policy::Synchronize(decoder_.parameters().flat().device());  // a learner's last update may still be under way
   if (changes != weights_seen_) scheduler_.DropPrefixes();
   weights_seen_ = changes;
   for (size_t i = 0; i < requests.size() && status.ok(); ++i) {
@@ -85,6 +90,7 @@ absl::StatusOr<std::vector<std::vector<Sample>>> NativeEngine::Generate(absl::Sp
   }
   if (status.ok()) {
     HONE_RETURN_IF_ERROR(scheduler_.AbortAll());
+    HONE_RETURN_IF_ERROR(runner_->Synchronize());  // weights may change now
     return results;
   }
   scheduler_.Forget();

@@ -20,6 +20,8 @@ struct NativeEngineOptions {
   bool deterministic = false;  // CUDA: a sample depends on its seed alone, whatever the batch; slower. The CPU always does
 };
 
+/// Samples with the weights that the decoder has when Generate is called, and with the adapter that it wore at Create: a learner
+/// that trains either in place needs to tell nothing but the version.
 /// Not thread-safe; Generate and the learner's step must not overlap, except through on_sample.
 class NativeEngine : public Engine {
  public:

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "rollout/sampler/random.h"
 
 namespace hone::rollout {
@@ -68,31 +69,84 @@ absl::StatusOr<std::vector<Group>> EpisodeDriver::Run(absl::Span<const GroupRequ
     }
   }
   for (int64_t turn = 1; turn <= config_.turns && !live.empty(); ++turn) {
-    HONE_RETURN_IF_ERROR(GenerateTurn(live, turn, seed));
-    HONE_RETURN_IF_ERROR(VerifyTurn(live, turn));
+    HONE_RETURN_IF_ERROR(PlayTurn(live, turn, seed));
     HONE_ASSIGN_OR_RETURN(live, NextTurn(live, turn));
   }
   return groups;
 }
 
-absl::Status EpisodeDriver::GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed) {
+/// The verdicts of a turn: asked for one by one, and when.
+struct EpisodeDriver::Judging {
+  std::vector<size_t> asked;  // live[asked[i]] is request i of the stream
+  std::unique_ptr<verifier::VerdictStream> stream;
+  std::optional<SteadyTime> first_asked;
+};
+
+absl::Status EpisodeDriver::PlayTurn(std::vector<Live>& live, int64_t turn, uint64_t seed) {
+  Judging judging;
+  judging.asked.reserve(live.size());  // the stream's thread reads what was asked while more is
+  judging.stream = parts_.client->OpenStream([&](size_t index, const Verdict& verdict) {
+    live[judging.asked[index]].turn().verdict = verdict;
+  });
+  const SteadyTime start = SteadyTime::Now();
+  HONE_RETURN_IF_ERROR(GenerateTurn(live, turn, seed, judging));
+  const SteadyTime generated = SteadyTime::Now();
+  Report(turn, static_cast<int64_t>(judging.asked.size()), /*verifying=*/true);
+  if (turn == 1 && parts_.meanwhile) HONE_RETURN_IF_ERROR(parts_.meanwhile());
+  const SteadyTime waiting = SteadyTime::Now();
+  HONE_RETURN_IF_ERROR(judging.stream->Finish());
+  std::vector<size_t> doubted;
+  for (const size_t i : judging.asked) {
+    const std::optional<double> best = parts_.best ? parts_.best(live[i].request->task.id) : std::nullopt;
+    if (remeasure_.Doubts(SpeedupOf(live[i].turn().verdict), best)) doubted.push_back(i);
+  }
+  if (!doubted.empty()) HONE_RETURN_IF_ERROR(Remeasure(live, doubted, turn));
+  const SteadyTime end = SteadyTime::Now();
+  seconds_.generate += absl::ToDoubleSeconds(generated - start);
+  seconds_.verify += absl::ToDoubleSeconds(end - waiting);
+  if (judging.first_asked) seconds_.judging += absl::ToDoubleSeconds(end - *judging.first_asked);
+  return absl::OkStatus();
+}
+
+absl::Status EpisodeDriver::GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed, Judging& judging) {
   Report(turn, static_cast<int64_t>(live.size()), /*verifying=*/false);
   // At turn 1 the episodes of a group share their prompt and stand together: one request for all of them.
   const size_t stride = turn == 1 ? static_cast<size_t>(config_.group_size) : 1;
   std::vector<GenerationRequest> requests;
   for (size_t i = 0; i < live.size(); i += stride) {
     const std::string& id = turn == 1 ? live[i].request->id : live[i].episode->id;
-    requests.push_back({live[i].prompt_ids, static_cast<int64_t>(stride), SeedOf(seed, id, turn), sampling_});
+    const uint64_t own = live[i].request->seed.value_or(seed);
+    requests.push_back({live[i].prompt_ids, static_cast<int64_t>(stride), SeedOf(own, id, turn), sampling_});
   }
+  std::vector<bool> taken(live.size());
+  const auto take = [&](size_t i, Sample sample) -> absl::Status {
+    HONE_RETURN_IF_ERROR(Take(live[i], std::move(sample)));
+    taken[i] = true;
+    if (live[i].turn().source.empty()) {
+      live[i].turn().verdict = WithoutCode();
+      return absl::OkStatus();
+    }
+    if (!judging.first_asked) judging.first_asked = SteadyTime::Now();
+    judging.asked.push_back(i);
+    judging.stream->Submit(RequestFor(live[i], /*use_cache=*/true));
+    return absl::OkStatus();
+  };
+  absl::Status streamed;
   GenerateOptions options;
   options.abort = parts_.abort;
+  if (config_.stream) {
+    options.on_sample = [&](size_t request, size_t sample, const Sample& result) {
+      if (streamed.ok()) streamed = take(request * stride + sample, result);
+    };
+  }
   HONE_ASSIGN_OR_RETURN(std::vector<std::vector<Sample>> samples, parts_.engine->Generate(requests, options));
+  HONE_RETURN_IF_ERROR(streamed);
   for (size_t i = 0; i < live.size(); ++i) {
     const size_t request = i / stride;
     if (request >= samples.size() || samples[request].size() != stride) {
       return absl::InternalError(absl::StrCat("the engine did not answer every one of ", live.size(), " samples"));
     }
-    HONE_RETURN_IF_ERROR(Take(live[i], std::move(samples[request][i % stride])));
+    if (!taken[i]) HONE_RETURN_IF_ERROR(take(i, std::move(samples[request][i % stride])));
   }
   return absl::OkStatus();
 }
@@ -124,40 +178,13 @@ VerifyRequest EpisodeDriver::RequestFor(const Live& live, bool use_cache) const 
   return request;
 }
 
-absl::Status EpisodeDriver::VerifyTurn(std::vector<Live>& live, int64_t turn) {
-  std::vector<VerifyRequest> requests;
-  std::vector<size_t> asked;  // live[asked[i]] is requests[i]
-  for (size_t i = 0; i < live.size(); ++i) {
-    if (live[i].turn().source.empty()) {
-      live[i].turn().verdict = WithoutCode();
-      continue;
-    }
-    asked.push_back(i);
-    requests.push_back(RequestFor(live[i], /*use_cache=*/true));
-  }
-  int64_t awaiting = static_cast<int64_t>(requests.size());
-  Report(turn, awaiting, /*verifying=*/true);
-  HONE_RETURN_IF_ERROR(parts_.client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
-    live[asked[index]].turn().verdict = verdict;
-    Report(turn, --awaiting, /*verifying=*/true);
-  }));
-  std::vector<size_t> doubted;
-  for (const size_t i : asked) {
-    const std::optional<double> best = parts_.best ? parts_.best(live[i].request->task.id) : std::nullopt;
-    if (remeasure_.Doubts(SpeedupOf(live[i].turn().verdict), best)) doubted.push_back(i);
-  }
-  return doubted.empty() ? absl::OkStatus() : Remeasure(live, doubted, turn);
-}
-
 absl::Status EpisodeDriver::Remeasure(std::vector<Live>& live, const std::vector<size_t>& doubted, int64_t turn) {
   std::vector<VerifyRequest> requests;
   for (const size_t i : doubted) requests.push_back(RequestFor(live[i], /*use_cache=*/false));
-  int64_t awaiting = static_cast<int64_t>(requests.size());
-  Report(turn, awaiting, /*verifying=*/true);
+  Report(turn, static_cast<int64_t>(requests.size()), /*verifying=*/true);
   return parts_.client->VerifyAll(requests, [&](size_t index, const Verdict& second) {
     Turn& measured = live[doubted[index]].turn();
     measured.verdict = Settle(measured.verdict, second, remeasure_);
-    Report(turn, --awaiting, /*verifying=*/true);
   });
 }
 

@@ -46,6 +46,7 @@ struct GroupRequest {
   Task task;
   std::vector<int32_t> prompt_ids;
   bool retry = false;  // a repair task of the retry buffer
+  std::optional<uint64_t> seed;  // in place of Run's
 };
 
 struct DriverConfig {
@@ -53,6 +54,7 @@ struct DriverConfig {
   int64_t turns = 3;
   bool stop_at_pass = true;
   int64_t max_context_tokens = 0;
+  bool stream = true;
 };
 template <class F>
 void Describe(F& f, DriverConfig& c) {
@@ -61,6 +63,7 @@ void Describe(F& f, DriverConfig& c) {
   f.Value("stop_at_pass", c.stop_at_pass, "end an episode at its first pass");
   f.Value("max_context_tokens", c.max_context_tokens, Range(0, 1 << 24),
           "an episode ends before a turn whose prompt and longest response exceed this; 0: no limit");
+  f.Value("stream", c.stream, "verify a response as soon as it is whole, while others are generated");
 }
 
 /// What the driver asks the verifier for besides the candidate.
@@ -70,11 +73,18 @@ struct VerifyTemplate {
   Protocol protocol;
 };
 
-/// Where a batch is; may be empty. Called from the driver's thread.
+/// Where a batch is. Given to the driver's thread at the start of each phase.
 struct DriverProgress {
   int64_t turn = 0;      // from 1
   int64_t awaiting = 0;  // responses or verdicts still missing in this turn
   bool verifying = false;
+};
+
+/// Where a batch's time went.
+struct DriverSeconds {
+  double generate = 0;  // the engine ran; where responses are streamed, verification, too
+  double verify = 0;    // nothing but verification was waited for
+  double judging = 0;   // the verifier had work, whatever else ran
 };
 
 class EpisodeDriver {
@@ -86,14 +96,18 @@ class EpisodeDriver {
     TurnEncoder* encoder = nullptr;
     verifier::Client* client = nullptr;
     std::function<std::optional<double>(const std::string& task_id)> best;
-    std::function<void(const DriverProgress&)> on_progress;
+    std::function<void(const DriverProgress&)> on_progress;  // may be empty
     const std::atomic<bool>* abort = nullptr;  // true ends Run with kCancelled; may be null
+    /// Called once a Run, in its thread, when the first turn's responses are whole and their verdicts are waited for: time
+    /// for work of the caller's. Its error ends Run. May be empty.
+    std::function<absl::Status()> meanwhile;
   };
   EpisodeDriver(const DriverConfig& config, const SamplingOptions& sampling, const VerifyTemplate& verify,
                 const rewards::RemeasureRule& remeasure, Parts parts)
       : config_(config), sampling_(sampling), verify_(verify), remeasure_(remeasure), parts_(std::move(parts)) {}
 
-  /// Samples and verifies every group. Episodes of a turn are generated in one call and verified in one stream.
+  /// Samples and verifies every group. Episodes of a turn are generated in one call and verified in one stream, each as soon
+  /// as it is whole (or all after the last one, without config.stream): verdicts do not depend on it.
   /// Seeds of responses are a function of `seed`, group, episode and turn, so equal seeds replay equal episodes on a
   /// deterministic engine whatever else is in the batch. At turn 1 a group is one request, its prompt read once.
   /// A pass too fast to be believed (RemeasureRule) is verified a second time without the cache; a measurement that is
@@ -102,11 +116,15 @@ class EpisodeDriver {
   /// Errors: those of engine, encoder and client. On an error nothing is returned.
   absl::StatusOr<std::vector<Group>> Run(absl::Span<const GroupRequest> requests, uint64_t seed);
 
+  /// Of all calls of Run.
+  const DriverSeconds& seconds() const { return seconds_; }
+
  private:
   struct Live;
-  absl::Status GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed);
+  struct Judging;
+  absl::Status PlayTurn(std::vector<Live>& live, int64_t turn, uint64_t seed);
+  absl::Status GenerateTurn(std::vector<Live>& live, int64_t turn, uint64_t seed, Judging& judging);
   absl::Status Take(Live& live, Sample sample);
-  absl::Status VerifyTurn(std::vector<Live>& live, int64_t turn);
   absl::Status Remeasure(std::vector<Live>& live, const std::vector<size_t>& doubted, int64_t turn);
   absl::StatusOr<std::vector<Live>> NextTurn(const std::vector<Live>& live, int64_t turn);
   VerifyRequest RequestFor(const Live& live, bool use_cache) const;
@@ -117,6 +135,7 @@ class EpisodeDriver {
   VerifyTemplate verify_;
   rewards::RemeasureRule remeasure_;
   Parts parts_;
+  DriverSeconds seconds_;
 };
 
 /// Two measurements of one candidate: the slower of two that agree, else INFRA with the reason. An INFRA second leaves

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "cmake/torch_pch.h"
 #include "nlohmann/json.hpp"
 #include "policy/model/torch_status.h"
 #include "policy/weights/mapped_file.h"
@@ -22,6 +23,8 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 constexpr int kFormat = 1;
 constexpr char kTemporary[] = ".writing_";
@@ -89,6 +92,70 @@ absl::StatusOr<std::vector<std::string>> Verify(const std::string& folder) {
   return names;
 }
 
+// Tensors in files of at most `limit` bytes each, and the shapes of those that were cut. One file without a limit.
+struct TensorFiles {
+  std::vector<NamedTensors> files;
+  Json cut = Json::object();
+};
+
+TensorFiles Distribute(const NamedTensors& tensors, int64_t limit) {
+  TensorFiles out;
+  out.files.emplace_back();
+  int64_t filled = 0;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    const int64_t bytes = static_cast<int64_t>(tensor.nbytes());
+    if (limit > 0 && filled > 0 && filled + bytes > limit) {
+      out.files.emplace_back();
+      filled = 0;
+    }
+    out.files.back().emplace_back(name, tensor);
+    filled += bytes;
+  };
+  for (const auto& [name, tensor] : tensors) {
+    if (limit <= 0 || static_cast<int64_t>(tensor.nbytes()) <= limit) {
+      add(name, tensor);
+      continue;
+    }
+    const at::Tensor flat = tensor.detach().reshape({-1});
+    const int64_t most = std::max<int64_t>(1, limit / static_cast<int64_t>(tensor.element_size()));
+    int64_t part = 0;
+    for (int64_t begin = 0; begin < flat.numel(); begin += most) {
+      add(absl::StrCat(name, "#", part++), flat.narrow(0, begin, std::min(most, flat.numel() - begin)));
+    }
+    out.cut[name] = Json{{"shape", std::vector<int64_t>(tensor.sizes().begin(), tensor.sizes().end())}, {"parts", part}};
+  }
+  return out;
+}
+
+std::string TensorFileName(size_t index, size_t count) {
+  return count == 1 ? "tensors.safetensors" : absl::StrFormat("tensors-%05d.safetensors", index);
+}
+
+// Undoes Distribute, whose files hold `tensors`.
+absl::StatusOr<NamedTensors> Joined(NamedTensors tensors, const Json& cut, const std::string& folder) {
+  std::map<std::string, at::Tensor> parts;
+  NamedTensors out;
+  for (auto& [name, tensor] : tensors) {
+    const size_t hash = name.rfind('#');
+    if (hash != std::string::npos && cut.contains(name.substr(0, hash))) {
+      parts[name] = tensor;
+    } else {
+      out.emplace_back(name, tensor);
+    }
+  }
+  for (const auto& [name, entry] : cut.items()) {
+    std::vector<at::Tensor> pieces;
+    for (int64_t k = 0; k < entry.value("parts", int64_t{0}); ++k) {
+      const auto found = parts.find(absl::StrCat(name, "#", k));
+      if (found == parts.end()) return absl::DataLossError(absl::StrCat(folder, ": part ", k, " of tensor ", name, " is missing"));
+      pieces.push_back(found->second);
+    }
+    if (pieces.empty()) return absl::DataLossError(absl::StrCat(folder, ": tensor ", name, " has no parts"));
+    out.emplace_back(name, at::cat(pieces).view(entry["shape"].get<std::vector<int64_t>>()));
+  }
+  return out;
+}
+
 std::optional<int64_t> StepOf(const std::string& name) {
   int64_t step = 0;
   if (!absl::StartsWith(name, "step_") || !absl::SimpleAtoi(name.substr(5), &step)) return std::nullopt;
@@ -129,8 +196,13 @@ absl::StatusOr<CheckpointData> Read(const std::string& folder, int64_t step) {
     if (!name.is_string()) return absl::DataLossError(absl::StrCat(folder, "/state.json: a blob's name is not a string"));
     HONE_ASSIGN_OR_RETURN(data.blobs[name.get<std::string>()], ReadFile(absl::StrCat(folder, "/blobs/", index++)));
   }
-  HONE_ASSIGN_OR_RETURN(const auto tensors, policy::Safetensors::Open(absl::StrCat(folder, "/tensors.safetensors")));
-  for (const policy::TensorView& view : tensors->tensors()) data.tensors.emplace_back(view.name, policy::CopyToTensor(view));
+  const size_t files = state.value("tensor_files", size_t{1});
+  NamedTensors tensors;
+  for (size_t i = 0; i < files; ++i) {
+    HONE_ASSIGN_OR_RETURN(const auto file, policy::Safetensors::Open(absl::StrCat(folder, "/", TensorFileName(i, files))));
+    for (const policy::TensorView& view : file->tensors()) tensors.emplace_back(view.name, policy::CopyToTensor(view));
+  }
+  HONE_ASSIGN_OR_RETURN(data.tensors, Joined(std::move(tensors), state.value("cut", Json::object()), folder));
   return data;
 }
 
@@ -167,11 +239,16 @@ absl::Status Checkpointer::WriteInto(const std::string& folder, const Checkpoint
     return absl::StrCat(folder, "/", name);
   };
   HONE_RETURN_IF_ERROR(MakeFolders(absl::StrCat(folder, "/blobs")));
-  HONE_ASSIGN_OR_RETURN(const absl::Status written, policy::CatchTorch("checkpoint", [&] {
-    return policy::WriteTensors(begin("tensors.safetensors"), data.tensors);
+  HONE_ASSIGN_OR_RETURN(const TensorFiles tensors, policy::CatchTorch("checkpoint", [&] {
+    return Distribute(data.tensors, options_.max_file_bytes);
   }));
-  HONE_RETURN_IF_ERROR(written);
-  Json state{{"counters", Json::object()}, {"blobs", Json::array()}};
+  for (size_t i = 0; i < tensors.files.size(); ++i) {
+    HONE_ASSIGN_OR_RETURN(const absl::Status written, policy::CatchTorch("checkpoint", [&] {
+      return policy::WriteTensors(begin(TensorFileName(i, tensors.files.size())), tensors.files[i]);
+    }));
+    HONE_RETURN_IF_ERROR(written);
+  }
+  Json state{{"counters", Json::object()}, {"blobs", Json::array()}, {"tensor_files", tensors.files.size()}, {"cut", tensors.cut}};
   for (const auto& [name, value] : data.counters) state["counters"][name] = value;
   size_t index = 0;
   for (const auto& [name, bytes] : data.blobs) {

@@ -4,6 +4,8 @@
 //
 // `folder`/step_00000120/ holds
 //   tensors.safetensors   every tensor given, by name (weights under their HF names, optimiser state)
+//   tensors-<n>.safetensors   in its place where there is a limit on a file: tensors in order, those that are over the limit
+//                         cut into flat parts "<name>#<k>", whose shape state.json keeps
 //   state.json            counters
 //   blobs/<n>             the caller's named bytes (sampler, buffers, generators), one file each
 //   COMMIT                written last: the list of all files with length and SHA-256, then that list's own SHA-256
@@ -36,6 +38,7 @@ struct CheckpointOptions {
   std::string folder;
   int64_t keep = 3;        // newest ones kept; >= 1
   int64_t keep_every = 0;  // steps that are multiples of this are kept for ever; 0: none
+  int64_t max_file_bytes = 0;  // of a file of tensors, its header apart, so that checkpoints travel in pieces; 0: no limit
   /// Called with the name of each file before it is written, for tests that kill the writer there; may be empty.
   std::function<void(const std::string& file)> on_file;
 };

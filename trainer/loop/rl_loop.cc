@@ -8,10 +8,13 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "base/strings.h"
+#include "policy/model/device.h"
 #include "trainer/loop/learner_state.h"
 
 namespace hone::trainer {
 namespace {
+
+double Since(SteadyTime start) { return absl::ToDoubleSeconds(SteadyTime::Now() - start); }
 
 constexpr char kSteps[] = "loop/steps", kSource[] = "source", kWaiting[] = "waiting";
 
@@ -139,27 +142,38 @@ absl::Status RlLoop::Learn(const std::vector<Group>& groups, StepMetrics& metric
   const int64_t version = parts_.trainer.learner().policy_version();
   HONE_ASSIGN_OR_RETURN(const StepMetrics learned, parts_.trainer.Step(sequences));
   for (const auto& [name, value] : learned) metrics["learn/" + name] = value;
+  const SteadyTime learned_at = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
+  metrics["seconds/update"] = Since(learned_at);
   return Record(sequences, groups, credit, version);
+}
+
+absl::Status RlLoop::LearnOldest(StepMetrics& metrics) {
+  const SteadyTime start = SteadyTime::Now();
+  const std::vector<Group> oldest = std::move(waiting_.front());
+  waiting_.pop_front();
+  HONE_RETURN_IF_ERROR(Learn(oldest, metrics));
+  metrics["seconds/learn"] = Since(start);
+  const policy::Decoder& decoder = parts_.trainer.learner().decoder();
+  const policy::DeviceMemory memory = policy::MemoryOf(decoder.parameters().leaves()[0].value.device());
+  if (memory.peak_bytes > 0) metrics["memory/peak_gb"] = static_cast<double>(memory.peak_bytes) / 1e9;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StepMetrics> RlLoop::Step() {
   const SteadyTime start = SteadyTime::Now();
-  StepMetrics metrics;
-  HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, parts_.source.Collect(step_, metrics));
+  StepMetrics metrics{{"seconds/learn", 0.0}};
+  const bool overlap = options_.overlap && options_.lag > 0 && static_cast<int64_t>(waiting_.size()) == options_.lag;
+  std::function<absl::Status()> meanwhile;
+  if (overlap) meanwhile = [&] { return LearnOldest(metrics); };
+  HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, parts_.source.Collect(step_, meanwhile, metrics));
   for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));
   HONE_RETURN_IF_ERROR(parts_.journal.Sync());
   metrics.merge(BatchMetrics(groups, parts_.rewards.Score(groups)));
-
-  const SteadyTime learn_start = SteadyTime::Now();
   waiting_.push_back(std::move(groups));
-  if (static_cast<int64_t>(waiting_.size()) > options_.lag) {
-    const std::vector<Group> oldest = std::move(waiting_.front());
-    waiting_.pop_front();
-    HONE_RETURN_IF_ERROR(Learn(oldest, metrics));
-  }
-  metrics["seconds/learn"] = absl::ToDoubleSeconds(SteadyTime::Now() - learn_start);
-  metrics["seconds/step"] = absl::ToDoubleSeconds(SteadyTime::Now() - start);
+  if (static_cast<int64_t>(waiting_.size()) > options_.lag) HONE_RETURN_IF_ERROR(LearnOldest(metrics));
+  metrics["seconds/step"] = Since(start);
+  if (metrics.count("seconds/generate") > 0) metrics["share/generate"] = metrics["seconds/generate"] / metrics["seconds/step"];
   HONE_RETURN_IF_ERROR(parts_.metrics.Write(step_, metrics));
   ++step_;
   return metrics;

@@ -5,11 +5,13 @@
 //
 //   source.Collect ─▶ journal (synced) ─▶ pipeline ─▶ RlTrainer ─▶ engine.SetPolicyVersion ─▶ metrics
 //
-// With a lag, what is learned from was sampled by an earlier policy, as where sampling and learning run side by side: on one
-// machine, the way to see what the off-policy filters do.
+// With a lag, what is learned from was sampled by an earlier policy. With an overlap as well, a batch is learned from while the
+// verdicts of the next one are waited for: sampling, verifying and learning then take turns on one device without waiting
+// for one another, one step off the policy. The results are those of the same lag without it.
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,8 +32,10 @@ class GroupSource {
  public:
   virtual ~GroupSource() = default;
 
-  /// The groups of one step, judged. `metrics` takes the source's own figures ("rollout/generate_seconds").
-  virtual absl::StatusOr<std::vector<Group>> Collect(int64_t step, StepMetrics& metrics) = 0;
+  /// The groups of one step, judged. `metrics` takes the source's own figures ("seconds/generate"). `meanwhile`, unless empty,
+  /// is called once, after the first responses and before their verdicts are waited for; its error is Collect's.
+  virtual absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
+                                                     StepMetrics& metrics) = 0;
 
   /// Everything that decides what Collect does next, for a checkpoint; and back. kDataLoss: not a state of Save.
   virtual absl::StatusOr<std::string> Save() = 0;
@@ -40,6 +44,7 @@ class GroupSource {
 
 struct RlLoopOptions {
   int64_t lag = 0;                 // steps that learning is behind sampling; the last `lag` batches are not learned from
+  bool overlap = false;            // learn while verdicts are waited for; needs a lag
   int64_t recorded_sequences = 0;  // of a batch, spread over it, whose log-probs are recorded; needs RlOptions::score
 };
 
@@ -65,8 +70,9 @@ class RlLoop {
   /// One step, which then counts: a batch is sampled, and the one of `lag` steps before is learned from. The metrics are
   /// also written to the run's files: reward/mean and /std over trained turns, correct/first_turn and /best_turn (INFRA
   /// left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
-  /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase>, all of the batch sampled, and the trainer's
-  /// under learn/.
+  /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase> (learn, update: telling the engine of new weights,
+  /// step; the source's own), share/generate of the step, on a GPU memory/peak_gb of torch's allocator, all of the batch
+  /// sampled, and the trainer's under learn/.
   absl::StatusOr<StepMetrics> Step();
 
   /// Learner, source, batches not yet learned from and counter: all that decides the next step. Tensors are borrowed:
@@ -77,6 +83,7 @@ class RlLoop {
   absl::Status Restore(const CheckpointData& data);
 
  private:
+  absl::Status LearnOldest(StepMetrics& metrics);
   absl::Status Learn(const std::vector<Group>& groups, StepMetrics& metrics);
   absl::Status Record(const std::vector<TrainSequence>& sequences, const std::vector<Group>& groups,
                       const rewards::BatchCredit& credit, int64_t version);

@@ -14,7 +14,7 @@ namespace hone::trainer {
 
 // Everything about the batch's tokens that is fixed before the first update. Per sequence, [ids].
 struct RlTrainer::Plan {
-  std::vector<std::vector<float>> old_log_probs;
+  std::vector<std::vector<float>> old_log_probs, reference_log_probs;  // reference: empty where no sequence has one
   std::vector<std::vector<float>> weights;
   std::vector<std::vector<uint8_t>> counted;
   std::vector<std::vector<float>> coefficients;
@@ -136,6 +136,25 @@ absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences
   return absl::OkStatus();
 }
 
+absl::Status RlTrainer::ScoreReference(const std::vector<TrainSequence>& sequences, Plan& plan) {
+  bool given = !sequences.empty();
+  for (const TrainSequence& s : sequences) given = given && !s.reference_log_probs.empty();
+  if (given) {
+    for (const TrainSequence& s : sequences) plan.reference_log_probs.push_back(s.reference_log_probs);
+    return absl::OkStatus();
+  }
+  policy::Decoder& decoder = learner_->decoder();
+  const policy::Lora* adapter = decoder.lora();
+  if (options_.loss.kl_coefficient == 0 || adapter == nullptr) return absl::OkStatus();
+  decoder.UseLora(nullptr);
+  absl::StatusOr<std::vector<std::vector<float>>> scores = ScoreSequences(
+      decoder, sequences, options_.temperature, learner_->options().micro_batch_tokens, learner_->options().ranks);
+  decoder.UseLora(adapter);
+  HONE_RETURN_IF_ERROR(scores.status());
+  plan.reference_log_probs = *std::move(scores);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>& sequences, const Plan& plan,
                                                 const std::vector<size_t>& which, StepMetrics& sums) {
   const PackedBatch batch = Pack(sequences, which);
@@ -145,8 +164,7 @@ absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>
   HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows, decoder.TargetLogProbs(LossRows(hidden, batch),
                                                                             batch.targets, options_.temperature));
   std::vector<float> old, advantages, coefficients, weights, reference;
-  bool with_reference = true;
-  for (size_t index : which) with_reference = with_reference && !sequences[index].reference_log_probs.empty();
+  const bool with_reference = !plan.reference_log_probs.empty();
   for (size_t index : which) {
     const TrainSequence& s = sequences[index];
     for (size_t t = 1; t < s.ids.size(); ++t) {
@@ -155,7 +173,7 @@ absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>
       advantages.push_back(static_cast<float>(s.advantage));
       coefficients.push_back(plan.coefficients[index][t]);
       weights.push_back(plan.weights[index][t]);
-      if (with_reference) reference.push_back(s.reference_log_probs[t]);
+      if (with_reference) reference.push_back(plan.reference_log_probs[index][t]);
     }
   }
   const at::Device device = hidden.device();
@@ -225,6 +243,8 @@ absl::StatusOr<StepMetrics> RlTrainer::Step(const std::vector<TrainSequence>& se
   AddStaleness(sequences, learner_->policy_version(), metrics);
   Plan plan;
   HONE_RETURN_IF_ERROR(DecideTokens(sequences, plan, metrics));
+  HONE_RETURN_IF_ERROR(ScoreReference(sequences, plan));
+  metrics["score_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const size_t updates = static_cast<size_t>(options_.updates);
   for (size_t u = 0; u < updates; ++u) {
     std::vector<size_t> which;

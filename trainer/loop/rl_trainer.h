@@ -39,10 +39,12 @@ class RlTrainer {
   /// denominator, with or without filters. An update in which no token has weight or all advantages are 0 (and no KL or
   /// entropy term acts) is skipped and counted.
   ///
+  /// With a KL coefficient and an adapter, sequences without reference log-probs get those of the model without its adapter.
+  ///
   /// Metrics, means over trained tokens unless said: loss (last update), policy_loss, entropy, kl (with a reference),
   /// clip_fraction, ratio, mean_abs_log_ratio (log pi_theta - log pi_old), mismatch_abs_log_ratio (log pi_old,train - log
   /// pi_rollout; with a scoring pass), rejected_share (tokens without weight), gradient_norm, learning_rate, tokens,
-  /// loss_tokens, tokens_per_s, sequences, staleness_mean and staleness_max (versions behind), updated (updates made),
+  /// loss_tokens, tokens_per_s, score_seconds (of the passes before the first update), sequences, staleness_mean and staleness_max (versions behind), updated (updates made),
   /// skipped_steps (so far), and the filters' own.
   absl::StatusOr<StepMetrics> Step(const std::vector<TrainSequence>& sequences);
 
@@ -56,6 +58,7 @@ class RlTrainer {
   struct Plan;
   RlTrainer(const RlOptions& options, std::unique_ptr<Learner> learner) : options_(options), learner_(std::move(learner)) {}
   absl::Status DecideTokens(const std::vector<TrainSequence>& sequences, Plan& plan, StepMetrics& metrics);
+  absl::Status ScoreReference(const std::vector<TrainSequence>& sequences, Plan& plan);
   absl::Status Update(const std::vector<TrainSequence>& sequences, Plan& plan, std::vector<size_t> which, StepMetrics& metrics);
   absl::StatusOr<at::Tensor> MicroLoss(const std::vector<TrainSequence>& sequences, const Plan& plan,
                                        const std::vector<size_t>& which, StepMetrics& sums);

@@ -109,19 +109,37 @@ struct Endpoint {
 
 // ------------------------------------------------------------------------------------------------------- the batch
 
-/// VerifyAll: one stream an endpoint, all of them taking from one list of work. What a broken stream had open goes back
-/// to the list.
+/// One stream an endpoint, all of them taking from one list of work, which grows until it is closed. What a broken stream
+/// had open goes back to the list.
 class Batch {
  public:
-  Batch(absl::Span<const VerifyRequest> requests, const ClientOptions& options, size_t endpoints)
+  Batch(const ClientOptions& options, size_t endpoints)
       : options_(options),
         stream_limit_(std::max<size_t>(1, static_cast<size_t>(options.max_in_flight) / endpoints)),
-        left_(requests.size()),
-        dead_endpoints_limit_(endpoints) {
-    messages_.reserve(requests.size());
-    for (const VerifyRequest& request : requests) messages_.push_back(ToMessage(request));
-    attempts_.assign(requests.size(), 0);
-    for (size_t i = 0; i < requests.size(); ++i) pending_.push_back(i);
+        dead_endpoints_limit_(endpoints) {}
+
+  void Add(const VerifyRequest& request) {
+    v1::VerifyRequest message = ToMessage(request);
+    absl::MutexLock lock(&mutex_);
+    messages_.push_back(std::move(message));
+    attempts_.push_back(0);
+    ++left_;
+    const size_t index = messages_.size() - 1;
+    status_.ok() ? pending_.push_back(index) : EndInfra(index, status_);
+  }
+  /// Nothing more comes.
+  void Close() {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  /// Nobody waits for what is open any more.
+  void Abandon() {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+    abandoned_ = true;
+    for (size_t index : std::exchange(pending_, {})) EndInfra(index, absl::CancelledError("abandoned"));
+    for (const auto& [when, index] : std::exchange(delayed_, {})) EndInfra(index, absl::CancelledError("abandoned"));
+    for (Stream* stream : streams_) stream->context->TryCancel();
   }
 
   /// Serves one endpoint until every verdict is in.
@@ -139,13 +157,13 @@ class Batch {
     }
   }
 
-  /// In the caller's thread: hands out verdicts until all are in.
+  /// In the caller's thread: hands out verdicts until the list is closed and all are in.
   absl::Status Deliver(const std::function<void(size_t, const Verdict&)>& on_verdict) {
     while (true) {
       std::deque<std::pair<size_t, Verdict>> ready;
       {
         absl::MutexLock lock(&mutex_);
-        const auto some = [](Batch* batch) { return !batch->ready_.empty() || batch->left_ == 0; };
+        const auto some = [](Batch* batch) { return !batch->ready_.empty() || batch->Ended(); };
         const SteadyTime next_retry = delayed_.empty() ? SteadyTime::InfiniteFuture() : delayed_.begin()->first;
         AwaitUntil(mutex_, absl::Condition(+some, this), std::min(SteadyTime::Now() + absl::Seconds(1), next_retry));
         FailOverdue();
@@ -153,7 +171,8 @@ class Batch {
           pending_.push_back(delayed_.begin()->second);
         }
         ready.swap(ready_);
-        if (ready.empty() && left_ == 0) return status_;
+        if (abandoned_) ready.clear();
+        if (ready.empty() && Ended()) return status_;
       }
       for (const auto& [index, verdict] : ready) on_verdict(index, verdict);
     }
@@ -166,14 +185,16 @@ class Batch {
     grpc::ClientContext* context = nullptr;       // while the stream lives
   };
 
+  bool Ended() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ && left_ == 0; }
+
   bool Over() {
     absl::MutexLock lock(&mutex_);
-    return left_ == 0;
+    return Ended();
   }
 
   void Sleep(absl::Duration duration) {
     absl::MutexLock lock(&mutex_);
-    const auto over = [](Batch* batch) { return batch->left_ == 0; };
+    const auto over = [](Batch* batch) { return batch->Ended(); };
     AwaitFor(mutex_, absl::Condition(+over, this), duration);
   }
 
@@ -213,11 +234,11 @@ class Batch {
     std::pair<Batch*, Stream*> both{this, &stream};
     const auto may_go = [](std::pair<Batch*, Stream*>* both) {
       auto [batch, stream] = *both;
-      return stream->broken || batch->left_ == 0 ||
+      return stream->broken || batch->Ended() ||
              (!batch->pending_.empty() && stream->open.size() < batch->stream_limit_);
     };
     mutex_.Await(absl::Condition(+may_go, &both));
-    if (stream.broken || left_ == 0) return std::nullopt;
+    if (stream.broken || Ended()) return std::nullopt;
     const size_t index = pending_.front();
     pending_.pop_front();
     ++attempts_[index];
@@ -254,7 +275,7 @@ class Batch {
   }
 
   void TryAgain(size_t index, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (attempts_[index] >= options_.max_attempts) return EndInfra(index, reason);
+    if (abandoned_ || attempts_[index] >= options_.max_attempts) return EndInfra(index, reason);
     delayed_.emplace(SteadyTime::Now() + BackoffBefore(attempts_[index] + 1), index);
   }
 
@@ -311,10 +332,45 @@ class Batch {
   std::multimap<SteadyTime, size_t> delayed_ ABSL_GUARDED_BY(mutex_);  // to be tried again, by when
   std::deque<std::pair<size_t, Verdict>> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream*> streams_ ABSL_GUARDED_BY(mutex_);
-  size_t left_ ABSL_GUARDED_BY(mutex_);
+  size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   size_t dead_endpoints_ ABSL_GUARDED_BY(mutex_) = 0;
   const size_t dead_endpoints_limit_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+/// A batch with the threads that serve it.
+class BatchStream final : public VerdictStream {
+ public:
+  BatchStream(std::vector<Endpoint>& endpoints, const ClientOptions& options,
+              std::function<void(size_t, const Verdict&)> on_verdict)
+      : batch_(options, endpoints.size()), on_verdict_(std::move(on_verdict)) {
+    for (Endpoint& endpoint : endpoints) threads_.emplace_back([this, &endpoint] { batch_.Run(endpoint); });
+    threads_.emplace_back([this] { status_ = batch_.Deliver(on_verdict_); });
+  }
+  ~BatchStream() override {
+    if (threads_.empty()) return;
+    batch_.Abandon();
+    Join();
+  }
+  void Submit(const VerifyRequest& request) override { batch_.Add(request); }
+  absl::Status Finish() override {
+    batch_.Close();
+    Join();
+    return status_;
+  }
+
+ private:
+  void Join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  Batch batch_;
+  std::function<void(size_t, const Verdict&)> on_verdict_;
+  std::vector<std::thread> threads_;
+  absl::Status status_;  // written by the thread that delivers, read after it was joined
 };
 
 // ------------------------------------------------------------------------------------------------------- the client
@@ -351,12 +407,18 @@ class GrpcClient final : public Client {
   absl::Status VerifyAll(absl::Span<const VerifyRequest> requests,
                          const std::function<void(size_t, const Verdict&)>& on_verdict) override {
     if (requests.empty()) return absl::OkStatus();
-    Batch batch(requests, options_, endpoints_.size());
+    Batch batch(options_, endpoints_.size());
+    for (const VerifyRequest& request : requests) batch.Add(request);
+    batch.Close();
     std::vector<std::thread> threads;
     for (Endpoint& endpoint : endpoints_) threads.emplace_back([&] { batch.Run(endpoint); });
     const absl::Status status = batch.Deliver(on_verdict);
     for (std::thread& thread : threads) thread.join();
     return status;
+  }
+
+  std::unique_ptr<VerdictStream> OpenStream(std::function<void(size_t, const Verdict&)> on_verdict) override {
+    return std::make_unique<BatchStream>(endpoints_, options_, std::move(on_verdict));
   }
 
   absl::StatusOr<Signature> DescribeTask(const Task& task) override {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +28,17 @@ struct ClientOptions {
   std::string tls_certificate, tls_key;        // PEM files, for servers that ask for a client's certificate
 };
 
+/// Requests that come one by one, while earlier ones are judged already.
+class VerdictStream {
+ public:
+  /// Gives up what is still open; no verdict is handed out afterwards.
+  virtual ~VerdictStream() = default;
+  /// Does not wait. Requests count from 0.
+  virtual void Submit(const VerifyRequest& request) = 0;
+  /// After the last Submit: waits for every verdict. Status as of Client::VerifyAll.
+  virtual absl::Status Finish() = 0;
+};
+
 /// Thread-safe.
 class Client {
  public:
@@ -43,10 +55,34 @@ class Client {
   virtual absl::Status VerifyAll(absl::Span<const VerifyRequest> requests,
                                  const std::function<void(size_t index, const Verdict& verdict)>& on_verdict) = 0;
 
+  /// As VerifyAll, for requests that are not all known yet. `on_verdict` is called from one thread, not the caller's. A client
+  /// that has no streams of its own asks for all of them at Finish.
+  virtual std::unique_ptr<VerdictStream> OpenStream(std::function<void(size_t index, const Verdict& verdict)> on_verdict);
+
   /// The typed entry point of a task's native candidates, by tracing its reference.
   virtual absl::StatusOr<Signature> DescribeTask(const Task& task) = 0;
 
   virtual absl::StatusOr<Capabilities> GetCapabilities() = 0;
 };
+
+/// Asks for everything at Finish.
+class CollectedStream final : public VerdictStream {
+ public:
+  /// Borrows the client.
+  CollectedStream(Client& client, std::function<void(size_t index, const Verdict& verdict)> on_verdict)
+      : client_(client), on_verdict_(std::move(on_verdict)) {}
+  void Submit(const VerifyRequest& request) override { requests_.push_back(request); }
+  absl::Status Finish() override { return client_.VerifyAll(requests_, on_verdict_); }
+
+ private:
+  Client& client_;
+  std::function<void(size_t index, const Verdict& verdict)> on_verdict_;
+  std::vector<VerifyRequest> requests_;
+};
+
+inline std::unique_ptr<VerdictStream> Client::OpenStream(
+    std::function<void(size_t index, const Verdict& verdict)> on_verdict) {
+  return std::make_unique<CollectedStream>(*this, std::move(on_verdict));
+}
 
 }  // namespace hone::verifier

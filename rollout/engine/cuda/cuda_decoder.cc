@@ -39,6 +39,9 @@ absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder
   for (const auto& [name, size] : {std::pair<const char*, int64_t>{"hidden_size", config.hidden_size}, {"intermediate_size", config.intermediate_size}}) {
     if (size % 8 != 0 || size > 65536) return absl::InvalidArgumentError(absl::StrCat("engine: ", name, " = ", size, ", on CUDA a multiple of 8"));
   }
+  if (deterministic && decoder.lora() != nullptr) {
+    return absl::InvalidArgumentError("engine: deterministic mode on CUDA does not go with an adapter");
+  }
   std::unique_ptr<CudaDecoder> made(new CudaDecoder(decoder, deterministic));
   HONE_RETURN_IF_ERROR(policy::CatchTorch("engine", [&] {
                          at::NoGradGuard no_grad;
@@ -74,6 +77,20 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
     layer.output = leaf("self_attn.o_proj.weight");
     layer.gate_up = leaf("mlp.gate_up_proj.weight");
     layer.down = leaf("mlp.down_proj.weight");
+    const auto low = [&](const char* name) {
+      const policy::LowRank* found =
+          decoder.lora() == nullptr ? nullptr : decoder.lora()->Find(absl::StrCat("model.layers.", i, ".", name));
+      if (found == nullptr) return policy::LowRank();
+      adapted_ = true;
+      widest_squeezed_ = std::max(widest_squeezed_, found->down.size(0));
+      policy::LowRank kept{found->down.detach(), {}, found->scale};
+      for (const policy::LowRank::Part& part : found->parts) kept.parts.push_back({part.begin, part.rows, part.up.detach()});
+      return kept;
+    };
+    layer.qkv_low = low("self_attn.qkv_proj.weight");
+    layer.output_low = low("self_attn.o_proj.weight");
+    layer.gate_up_low = low("mlp.gate_up_proj.weight");
+    layer.down_low = low("mlp.down_proj.weight");
     if (config_.norm_after_blocks) {
       layer.attention_norm = leaf("post_attention_layernorm.weight");
       layer.mlp_norm = leaf("pre_feedforward_layernorm.weight");
@@ -141,6 +158,17 @@ void CudaDecoder::Linear(const Tensor& x, const Tensor& weight, const Tensor& bi
     args.processors = processors_;
     CheckCuda(Gemv(args, stream()));
     row += count;
+  }
+}
+
+void CudaDecoder::AddLowRank(const Tensor& x, const policy::LowRank& low, const Tensor& squeezed, Tensor& y) const {
+  if (low.parts.empty()) return;
+  const int64_t rows = x.size(0), width = low.down.size(0), rank = low.rank();
+  Tensor h = squeezed.defined() ? squeezed.narrow(0, 0, rows * width).view({rows, width}) : at::empty({rows, width}, x.options());
+  at::mm_out(h, x, low.down.t());
+  for (size_t p = 0; p < low.parts.size(); ++p) {
+    const policy::LowRank::Part& part = low.parts[p];
+    y.narrow(1, part.begin, part.rows).addmm_(h.narrow(1, static_cast<int64_t>(p) * rank, rank), part.up.t(), 1, low.scale);
   }
 }
 
@@ -226,11 +254,16 @@ Tensor CudaDecoder::Prefill(const PrefillInput& input) {
     const Layer& layer = layers_[i];
     AddNorm(x, delta, delta_norm, layer.input_norm, normed);
     Linear(normed, layer.qkv, layer.qkv_bias, qkv);
-    Linear(PrefillAttention(i, qkv, input), layer.output, Tensor(), mixed);
+    AddLowRank(normed, layer.qkv_low, Tensor(), qkv);
+    const Tensor attended = PrefillAttention(i, qkv, input);
+    Linear(attended, layer.output, Tensor(), mixed);
+    AddLowRank(attended, layer.output_low, Tensor(), mixed);
     AddNorm(x, mixed, layer.attention_norm, layer.mlp_norm, normed);
     Linear(normed, layer.gate_up, Tensor(), gate_up);
+    AddLowRank(normed, layer.gate_up_low, Tensor(), gate_up);
     CheckCuda(Gate({Data(gate_up), Data(gated), static_cast<int>(tokens), static_cast<int>(config_.intermediate_size), gelu}, stream()));
     Linear(gated, layer.down, Tensor(), mixed);
+    AddLowRank(gated, layer.down_low, Tensor(), mixed);
     delta = mixed;
     delta_norm = layer.mlp_after;
   }
@@ -318,12 +351,16 @@ void CudaDecoder::DecodeWide(const DecodeInput& input, DecodeBuffers& part) {
     const Layer& layer = layers_[i];
     AddNorm(part.x, delta, delta_norm, layer.input_norm, part.normed);
     Linear(part.normed, layer.qkv, layer.qkv_bias, part.qkv);
+    AddLowRank(part.normed, layer.qkv_low, part.squeezed, part.qkv);
     DecodeAttention(i, part.qkv, part.attended, input, part.partial, part.arrived);
     Linear(part.attended, layer.output, Tensor(), part.mixed);
+    AddLowRank(part.attended, layer.output_low, part.squeezed, part.mixed);
     AddNorm(part.x, part.mixed, layer.attention_norm, layer.mlp_norm, part.normed);
     Linear(part.normed, layer.gate_up, Tensor(), part.gate_up);
+    AddLowRank(part.normed, layer.gate_up_low, part.squeezed, part.gate_up);
     CheckCuda(Gate({Data(part.gate_up), Data(part.gated), input.rows, static_cast<int>(config_.intermediate_size), gelu}, stream()));
     Linear(part.gated, layer.down, Tensor(), part.mixed);
+    AddLowRank(part.gated, layer.down_low, part.squeezed, part.mixed);
     delta = part.mixed;
     delta_norm = layer.mlp_after;
   }
@@ -347,7 +384,7 @@ DecodeBuffers CudaDecoder::MakeBuffers(int64_t rows, int64_t table_stride) const
           wide(2 * config_.intermediate_size), wide(config_.intermediate_size),
           at::empty({rows, config_.vocab_size}, embedding_.options().dtype(at::kFloat)),
           at::empty({partial}, embedding_.options().dtype(at::kFloat)),
-          at::zeros({rows * config_.num_attention_heads}, embedding_.options().dtype(at::kInt))};
+          at::zeros({rows * config_.num_attention_heads}, embedding_.options().dtype(at::kInt)), at::empty({rows * widest_squeezed_}, embedding_.options())};
 }
 
 Tensor CudaDecoder::Decode(const DecodeInput& input, const DecodeBuffers& buffers) {
@@ -356,7 +393,7 @@ Tensor CudaDecoder::Decode(const DecodeInput& input, const DecodeBuffers& buffer
     *tensor = tensor->narrow(0, 0, input.rows);
   }
   Embedded(input.sources, input.draws, part.x);
-  if (input.rows <= kMaxGemvRows) {
+  if (input.rows <= kMaxGemvRows && !adapted_) {
     DecodeThin(input, part);
   } else {
     DecodeWide(input, part);

@@ -46,13 +46,15 @@ struct DecodeBuffers {
   at::Tensor logits;   // [rows, vocab_size] fp32
   at::Tensor partial;  // fp32: see PagedAttentionArgs
   at::Tensor arrived;  // int32, zero between kernels
+  at::Tensor squeezed; // [rows * widest] bf16: rows within an adapter's rank
 };
 
 /// Not thread-safe. Works on torch's current stream. Functions throw c10::Error.
 class CudaDecoder {
  public:
-  /// `decoder` is borrowed: bf16 on CUDA. kInvalidArgument: it is not, or has a head_dim other than 64, 128, 256 or a
-  /// size that is not a multiple of 8. kResourceExhausted: no memory for the pages.
+  /// `decoder` is borrowed: bf16 on CUDA. The adapter that it wears now is applied for good, and follows what training
+  /// does to its numbers. kInvalidArgument: it is not, or has a head_dim other than 64, 128, 256 or a size that is not a
+  /// multiple of 8; an adapter in deterministic mode. kResourceExhausted: no memory for the pages.
   static absl::StatusOr<std::unique_ptr<CudaDecoder>> Create(policy::Decoder& decoder, int64_t pages, bool deterministic);
 
   static int64_t BytesPerPage(const policy::ModelConfig& config);
@@ -72,6 +74,7 @@ class CudaDecoder {
  private:
   struct Layer {
     at::Tensor input_norm, qkv, qkv_bias, query_norm, key_norm, output, attention_norm, mlp_norm, gate_up, down, mlp_after;
+    policy::LowRank qkv_low, output_low, gate_up_low, down_low;  // without parts: no adapter
     policy::AttentionShape shape;
     bool local = false;
   };
@@ -83,6 +86,8 @@ class CudaDecoder {
   bool Thin(int64_t rows) const;  // the rows go through Gemv
   cudaStream_t stream() const { return static_cast<cudaStream_t>(policy::CurrentStream(embedding_.device())); }
   void Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& y) const;
+  /// y += scale * (x down^T) up^T. `squeezed`: room for rows * down's rows, undefined: taken from torch.
+  void AddLowRank(const at::Tensor& x, const policy::LowRank& low, const at::Tensor& squeezed, at::Tensor& y) const;
   void AddNorm(at::Tensor& x, const at::Tensor& delta, const at::Tensor& delta_norm, const at::Tensor& norm, at::Tensor& out) const;
   at::Tensor PrefillAttention(int64_t index, const at::Tensor& qkv, const PrefillInput& input);
   void DecodeAttention(int64_t index, const at::Tensor& qkv, at::Tensor& out, const DecodeInput& input, const at::Tensor& partial,
@@ -95,6 +100,8 @@ class CudaDecoder {
   policy::ModelConfig config_;
   bool deterministic_;
   int processors_ = 132;
+  bool adapted_ = false;
+  int64_t widest_squeezed_ = 0;
   at::Tensor embedding_, head_, final_norm_;
   std::vector<Layer> layers_;
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin

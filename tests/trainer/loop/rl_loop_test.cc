@@ -1,5 +1,6 @@
 #include "tests/support/catch_torch.h"
 
+#include "base/status_macros.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/tiny_model.h"
@@ -19,7 +20,9 @@ constexpr int64_t kInfraStep = 1;
 /// One group a step; on kInfraStep the verifier failed throughout.
 class ScriptedSource final : public GroupSource {
  public:
-  absl::StatusOr<std::vector<Group>> Collect(int64_t step, StepMetrics&) override {
+  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
+                                             StepMetrics&) override {
+    if (meanwhile) HONE_RETURN_IF_ERROR(meanwhile());
     asked.push_back(step);
     Group group;
     for (int i = 0; i < 4; ++i) {
@@ -157,11 +160,24 @@ TEST_CASE("With a lag of one a batch is learned from a step after it was sampled
   CHECK_FALSE(at::equal(resumed.Weights(), on_policy.Weights()));
 }
 
+TEST_CASE("Learning while verdicts are waited for gives the weights of the same lag without it", "[trainer][loop]") {
+  Run plain({.lag = 1}), overlapped({.lag = 1, .overlap = true});
+  RlLoop one = plain.Loop(), other = overlapped.Loop();
+  const at::Tensor start = plain.Weights();
+  for (int i = 0; i < 4; ++i) {
+    REQUIRE(one.Step().ok());
+    REQUIRE(other.Step().ok());
+    CHECK(at::equal(plain.Weights(), overlapped.Weights()));
+  }
+  CHECK_FALSE(at::equal(plain.Weights(), start));
+  CHECK(plain.engine.policy_version() == overlapped.engine.policy_version());
+}
+
 TEST_CASE("What sampler and learner made of the same tokens is recorded with its staleness, and survives a reopening",
           "[trainer][loop]") {
   Run run({.lag = 1, .recorded_sequences = 2});
   RlLoop loop = run.Loop();
-  const Group first = run.source.Collect(0, *std::make_unique<StepMetrics>()).value()[0];
+  const Group first = run.source.Collect(0, {}, *std::make_unique<StepMetrics>()).value()[0];
   const auto expected = ScoreSequences(*run.decoder, {SampledTurn(first.episodes[2].turns[0], 0)}, 1.0, 100).value()[0];
   for (int i = 0; i < 4; ++i) REQUIRE(loop.Step().ok());  // learns from steps 0 and 2; step 1 is INFRA
   run.log_probs.reset();
