@@ -19,7 +19,8 @@ std::string Marker(Format format) { return format == Format::kNative ? "launch" 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChatLanguage>> ChatLanguage::Load(const std::string& folder,
-                                                                 const rollout::PromptOptions& options, bool thinking) {
+                                                                 const rollout::PromptOptions& options,
+                                                                 const ChatSettings& settings) {
   HONE_ASSIGN_OR_RETURN(auto tokenizer, policy::Tokenizer::Load(folder));
   absl::StatusOr<std::unique_ptr<policy::ChatTemplate>> chat = policy::ChatTemplate::Load(folder);
   if (absl::IsNotFound(chat.status())) chat = policy::ChatTemplate::ChatMl();
@@ -29,14 +30,35 @@ absl::StatusOr<std::unique_ptr<ChatLanguage>> ChatLanguage::Load(const std::stri
         absl::StrCat(folder, ": neither tokenizer_config.json nor generation_config.json names a token that ends an answer"));
   }
   std::unique_ptr<ChatLanguage> language(new ChatLanguage(std::move(tokenizer), *std::move(chat), options));
-  const absl::Status framed = language->RenderFrames(thinking);
+  const absl::Status framed = language->RenderFrames(settings);
   if (!framed.ok()) return absl::Status(framed.code(), absl::StrCat(folder, ": ", framed.message()));
   return language;
 }
 
-absl::Status ChatLanguage::RenderFrames(bool thinking) {
+absl::StatusOr<std::vector<int32_t>> ChatLanguage::OpeningAfter(std::vector<policy::ChatMessage> messages,
+                                                                const policy::ChatOptions& options) const {
+  messages.push_back({"user", kTask, {}});
+  HONE_ASSIGN_OR_RETURN(const std::string text, chat_->Render(messages, options));
+  const size_t task = text.find(kTask);
+  if (task == std::string::npos) return absl::InvalidArgumentError("the chat template does not write out what a turn says");
+  return tokenizer_->Encode(text.substr(0, task));
+}
+
+const std::vector<int32_t>& ChatLanguage::OpeningFor(const Task& task) const {
+  return example_openings_.empty() ? opening_ : example_openings_.at(rollout::ShapeOf(task));
+}
+
+absl::Status ChatLanguage::RenderFrames(const ChatSettings& settings) {
   policy::ChatOptions options;
-  options.variables_json["enable_thinking"] = thinking ? "true" : "false";
+  options.variables_json["enable_thinking"] = settings.thinking ? "true" : "false";
+  for (const rollout::LaunchShape shape : rollout::kLaunchShapes) {
+    if (!settings.example || options_.format != Format::kNative) break;
+    const rollout::WorkedExample example = rollout::ExampleOf(shape);
+    HONE_ASSIGN_OR_RETURN(example_openings_[shape],
+                          OpeningAfter({{"user", rollout::TaskPrompt(example.task, example.skeleton, options_), {}},
+                                        {"assistant", rollout::CodeBlock("cuda", example.source), {}}},
+                                       options));
+  }
   HONE_ASSIGN_OR_RETURN(const std::string first, chat_->Render({{policy::ChatMessage{"user", kTask, {}}}}, options));
   HONE_ASSIGN_OR_RETURN(const std::string both,
                         chat_->Render({{policy::ChatMessage{"user", kTask, {}}, policy::ChatMessage{"assistant", kAnswer, {}},
@@ -63,12 +85,12 @@ absl::StatusOr<std::vector<int32_t>> ChatLanguage::Encode(const std::vector<int3
 }
 
 absl::StatusOr<std::vector<int32_t>> ChatLanguage::TaskPrompt(const Problem& problem) {
-  return Encode(opening_, rollout::TaskPrompt(problem.task, problem.text, options_), to_assistant_);
+  return Encode(OpeningFor(problem.task), rollout::TaskPrompt(problem.task, problem.text, options_), to_assistant_);
 }
 
 absl::StatusOr<std::vector<int32_t>> ChatLanguage::RepairPrompt(const Problem& problem, const std::string& source,
                                                                 const Verdict& verdict) {
-  return Encode(opening_, rollout::RepairPrompt(problem.task, problem.text, source, verdict, options_), to_assistant_);
+  return Encode(OpeningFor(problem.task), rollout::RepairPrompt(problem.task, problem.text, source, verdict, options_), to_assistant_);
 }
 
 absl::StatusOr<std::vector<int32_t>> ChatLanguage::ContrastPrompt(const Problem& problem, const rollout::Exemplar& slower,

@@ -4,8 +4,11 @@
 //
 // What others wrote (task, candidates, compiler output) is encoded as plain text: a special token spelled out in it cannot
 // end a turn. Template and content are therefore encoded apart.
+//
+// Before the task stands a turn that answers a worked example of the task's launch shape (rollout/prompt/worked_examples.h).
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,15 +19,20 @@
 #include "policy/chat/chat_template.h"
 #include "policy/tokenizer/tokenizer.h"
 #include "rollout/prompt/layouts.h"
+#include "rollout/prompt/worked_examples.h"
 
 namespace hone::cli {
 
+struct ChatSettings {
+  bool thinking = false;  // handed to templates that know it
+  bool example = true;    // show a worked example
+};
+
 class ChatLanguage : public Prompter {
  public:
-  /// tokenizer.json and chat template of an HF folder; ChatML where it has none. `thinking` is handed to templates that
-  /// know it. kInvalidArgument: no id that ends a turn is known, or the template does not write out what a turn says.
+  /// tokenizer.json and chat template of an HF folder; ChatML where it has none. kInvalidArgument: no id that ends a turn is known, or the template does not write out what a turn says.
   static absl::StatusOr<std::unique_ptr<ChatLanguage>> Load(const std::string& folder, const rollout::PromptOptions& options,
-                                                            bool thinking);
+                                                            const ChatSettings& settings);
 
   absl::StatusOr<std::vector<int32_t>> TaskPrompt(const Problem& problem) override;
   absl::StatusOr<std::vector<int32_t>> RepairPrompt(const Problem& problem, const std::string& source,
@@ -43,7 +51,11 @@ class ChatLanguage : public Prompter {
   ChatLanguage(std::unique_ptr<policy::Tokenizer> tokenizer, std::unique_ptr<policy::ChatTemplate> chat,
                const rollout::PromptOptions& options)
       : tokenizer_(std::move(tokenizer)), chat_(std::move(chat)), options_(options) {}
-  absl::Status RenderFrames(bool thinking);
+  absl::Status RenderFrames(const ChatSettings& settings);
+  /// The template's text up to a task that follows `messages`, as tokens.
+  absl::StatusOr<std::vector<int32_t>> OpeningAfter(std::vector<policy::ChatMessage> messages,
+                                                    const policy::ChatOptions& options) const;
+  const std::vector<int32_t>& OpeningFor(const Task& task) const;
   absl::StatusOr<std::vector<int32_t>> Encode(const std::vector<int32_t>& before, const std::string& content,
                                               const std::vector<int32_t>& after) const;
 
@@ -52,6 +64,7 @@ class ChatLanguage : public Prompter {
   rollout::PromptOptions options_;
   // What the template writes around contents.
   std::vector<int32_t> opening_;       // before the first user's text
+  std::map<rollout::LaunchShape, std::vector<int32_t>> example_openings_;  // the same after an example; empty: none is shown
   std::vector<int32_t> to_assistant_;  // from the end of a user's text to the start of the answer
   std::vector<int32_t> to_user_;       // from the end of an answer to the next user's text, end of turn included
 };

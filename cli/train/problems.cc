@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/task_suite.h"
+#include "rollout/prompt/skeleton.h"
 #include "rollout/sampler/generator.h"
 
 namespace hone::cli {
@@ -114,7 +115,7 @@ class Collected : public ProblemSource {
     if (known != entry_points_.end()) return Problem{task, known->second};
     HONE_ASSIGN_OR_RETURN(const Signature signature, client_.DescribeTask(task));
     std::string& text = entry_points_[task.id];
-    text = absl::StrCat(signature.Declaration(), " {\n}\n");
+    text = rollout::Skeleton(signature);
     return Problem{task, text};
   }
 
@@ -128,6 +129,8 @@ class Collected : public ProblemSource {
 };
 
 }  // namespace
+
+Problem ProblemOf(const Task& task, const Signature& signature) { return {task, rollout::Skeleton(signature)}; }
 
 std::unique_ptr<ProblemSource> GeneratedProblems(uint64_t seed, double named_share) {
   return std::make_unique<Generated>(seed, named_share);

@@ -27,6 +27,9 @@ void Describe(F& f, TaskSettings& c) {
   f.Value("allow_weak", c.allow_weak, "ids of tasks to train on although a trivial answer passes them");
 }
 
+/// A task with the entry point that its prompts ask for.
+Problem ProblemOf(const Task& task, const Signature& signature);
+
 /// Not thread-safe.
 class ProblemSource {
  public:

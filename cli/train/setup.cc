@@ -17,10 +17,7 @@ constexpr int64_t kCpuCacheBytes = int64_t{256} << 20;
 
 absl::StatusOr<std::unique_ptr<Prompter>> MakePrompter(const PolicySettings& settings, const std::string& folder) {
   if (settings.prompts == "program") return ProgramLanguage::Load(folder);
-  ChatOptions options;
-  options.thinking = settings.thinking;
-  options.example = settings.example == "auto";
-  return ChatLanguage::Load(folder, rollout::PromptOptions(), options);
+  return ChatLanguage::Load(folder, rollout::PromptOptions(), {settings.thinking, settings.example == "auto"});
 }
 
 rollout::NativeEngineOptions EngineOptions(const EngineSettings& settings, const at::Device& device) {

@@ -18,9 +18,9 @@ struct Model {
   TempFolder folder = *TempFolder::Create("chat");
   std::unique_ptr<ChatLanguage> language;
 
-  Model() {
+  explicit Model(bool example = false) {
     WriteChatModel(folder.path(), 4096);
-    language = ChatLanguage::Load(folder.path(), {}, /*thinking=*/false).value();
+    language = ChatLanguage::Load(folder.path(), {}, {.thinking = false, .example = example}).value();
   }
   std::string Text(const std::vector<int32_t>& ids) const { return language->tokenizer().Decode(ids); }
   int32_t End() const { return *language->tokenizer().IdOf("<|im_end|>"); }
@@ -46,6 +46,23 @@ TEST_CASE("A prompt is the layout's text in the model's chat template", "[cli][t
   CHECK_THAT(model.Text(model.language->ContrastPrompt(problem, {"first", 1.5}, {"second", 3}).value()),
              ContainsSubstring("1.50x") && ContainsSubstring("3.00x"));
   CHECK(model.language->stop_ids() == std::vector<int32_t>{model.End()});
+}
+
+TEST_CASE("A task comes after a worked example of its own launch shape, and feedback does not repeat it", "[cli][train]") {
+  const Model model(/*example=*/true);
+  const auto prompt_of = [&](const std::string& family) {
+    Problem problem = SomeProblem("adds");
+    problem.task.family = family;
+    return model.Text(model.language->TaskPrompt(problem).value());
+  };
+  const std::string rows = prompt_of("softmax"), tiles = prompt_of("matmul");
+  CHECK_THAT(rows, ContainsSubstring("row_products<<<rows, 256, 0, stream>>>") && ContainsSubstring("__shared__") &&
+                       !ContainsSubstring("dim3") && EndsWith(rollout::TaskPrompt(SomeProblem("adds").task,
+                                                                                  SomeProblem("adds").text, {}) + kAnswering));
+  CHECK_THAT(tiles, ContainsSubstring("dim3 blocks((cols + 31) / 32") && !ContainsSubstring("__shared__"));
+  Turn turn;
+  turn.verdict.status = VerdictStatus::kRuntime;
+  CHECK_THAT(model.Text(model.language->EncodeFeedback(turn).value()), !ContainsSubstring("launch("));
 }
 
 TEST_CASE("A special token spelled out in a task, a candidate or a compiler's message cannot end a turn", "[cli][train]") {
@@ -84,7 +101,7 @@ TEST_CASE("A tokenizer without a way to end an answer, or without the program la
   CHECK(program.code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(program.message()), ContainsSubstring("policy.prompts"));
   REQUIRE(WriteFileAtomically(model.folder.path() + "/tokenizer_config.json", "{}").ok());
-  const absl::Status chat = ChatLanguage::Load(model.folder.path(), {}, false).status();
+  const absl::Status chat = ChatLanguage::Load(model.folder.path(), {}, {}).status();
   CHECK(chat.code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(chat.message()), ContainsSubstring("generation_config.json"));
 }
