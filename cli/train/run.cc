@@ -51,11 +51,11 @@ TrainRun::~TrainRun() = default;
 
 absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& config, const std::string& folder, bool resume) {
   const SteadyTime started = SteadyTime::Now();
-  if (config.rl.kl_coefficient > 0 && config.lora.rank == 0 && config.policy.adapter.empty()) {
-    return absl::InvalidArgumentError("rl.kl_coefficient: needs an adapter (lora.rank): the reference is the model without it");
-  }
   HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, config.lora, config.engine},
                                                                config.threads, config.seed));
+  if (config.rl.kl_coefficient > 0 && setup.adapter() == nullptr) {
+    return absl::InvalidArgumentError("rl.kl_coefficient: needs an adapter (lora.rank): the reference is the model without it");
+  }
   HONE_ASSIGN_OR_RETURN(RunFolder run_folder, RunFolder::Create(folder, ToYaml(config), resume));
   auto state = std::make_unique<State>(config, std::move(setup), std::move(run_folder), started);
   HONE_RETURN_IF_ERROR(CopyPolicyFiles(state->setup.start().folder, state->folder.Path("policy")));

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <algorithm>
 #include <deque>
 #include <set>
 
@@ -114,6 +115,107 @@ TEST_CASE("An episode ends at its first pass", "[episode]") {
   REQUIRE(group.episodes[0].turns.size() == 2);
   CHECK(group.episodes[0].turns[0].verdict.status == VerdictStatus::kCompile);
   CHECK(group.episodes[0].turns[1].verdict.ok());
+}
+
+/// Says each sample as it ends, and when.
+class SpeakingEngine final : public Engine {
+ public:
+  absl::StatusOr<std::vector<std::vector<Sample>>> Generate(absl::Span<const GenerationRequest> asked,
+                                                            const GenerateOptions& options) override {
+    std::vector<std::vector<Sample>> result(asked.size());
+    for (size_t i = 0; i < asked.size(); ++i) result[i].resize(asked[i].samples);
+    // The last first, as it happens where answers differ in length.
+    for (size_t i = asked.size(); i-- > 0;) {
+      for (size_t j = result[i].size(); j-- > 0;) {
+        result[i][j] = {{static_cast<int32_t>(1000 + 10 * i + j)}, {-0.5f}, {{0, 1, 7}}, FinishReason::kStop};
+        if (options.on_sample) options.on_sample(i, j, result[i][j]);
+        log->push_back("said");
+      }
+    }
+    log->push_back("all said");
+    return result;
+  }
+  absl::Status SetPolicyVersion(int64_t) override { return absl::OkStatus(); }
+  int64_t policy_version() const override { return 7; }
+  std::vector<std::string>* log = nullptr;
+};
+
+/// Judges at once what is submitted, and notes it.
+class PromptClient final : public verifier::Client {
+ public:
+  absl::StatusOr<Verdict> Verify(const VerifyRequest&) override { return absl::UnimplementedError("not asked"); }
+  absl::Status VerifyAll(absl::Span<const VerifyRequest>, const std::function<void(size_t, const Verdict&)>&) override {
+    return absl::UnimplementedError("not asked");
+  }
+  std::unique_ptr<verifier::VerdictStream> OpenStream(std::function<void(size_t, const Verdict&)> on_verdict) override {
+    struct Stream final : verifier::VerdictStream {
+      void Submit(const VerifyRequest& request) override {
+        client->log.push_back("asked");
+        Verdict verdict = VerdictOf(VerdictStatus::kCompile);
+        verdict.message = request.candidate.source;
+        on_verdict(count++, verdict);
+      }
+      absl::Status Finish() override { return absl::OkStatus(); }
+      PromptClient* client = nullptr;
+      std::function<void(size_t, const Verdict&)> on_verdict;
+      size_t count = 0;
+    };
+    auto stream = std::make_unique<Stream>();
+    stream->client = this;
+    stream->on_verdict = std::move(on_verdict);
+    return stream;
+  }
+  absl::StatusOr<Signature> DescribeTask(const Task&) override { return Signature{}; }
+  absl::StatusOr<Capabilities> GetCapabilities() override { return Capabilities{}; }
+  std::vector<std::string> log;
+};
+
+TEST_CASE("A response is verified while others are generated, and every verdict finds its own turn", "[episode]") {
+  for (const bool stream : {true, false}) {
+    SpeakingEngine engine;
+    PlainEncoder encoder;
+    PromptClient client;
+    engine.log = &client.log;
+    DriverConfig config;
+    config.group_size = 3;
+    config.turns = 1;
+    config.stream = stream;
+    int meanwhile = 0;
+    EpisodeDriver::Parts parts{&engine, &encoder, &client};
+    parts.meanwhile = [&] {
+      client.log.push_back("meanwhile");
+      ++meanwhile;
+      return absl::OkStatus();
+    };
+    EpisodeDriver driver(config, {}, {}, {}, parts);
+    std::vector<GroupRequest> requests(2);
+    for (int g = 0; g < 2; ++g) requests[g] = {"group-" + std::to_string(g), {}, {1, 2}, false, {}};
+    const std::vector<Group> groups = driver.Run(requests, 1).value();
+    for (int g = 0; g < 2; ++g) {
+      for (int e = 0; e < 3; ++e) {
+        const Turn& turn = groups[g].episodes[e].turns[0];
+        CHECK(turn.verdict.message == "candidate " + std::to_string(10 * g + e));
+        CHECK(turn.verdict.message == turn.source);
+      }
+    }
+    CHECK(client.log[0] == (stream ? "asked" : "said"));
+    CHECK(client.log.back() == "meanwhile");
+    CHECK(std::count(client.log.begin(), client.log.end(), "asked") == 6);
+    CHECK(meanwhile == 1);
+    CHECK(driver.seconds().judging > 0);
+  }
+}
+
+TEST_CASE("A request's own seed decides its draws, whatever is asked for beside it", "[episode]") {
+  Fixture alone, beside;
+  EpisodeDriver one(alone.config, alone.sampling, {}, {}, {&alone.engine, &alone.encoder, &alone.client});
+  EpisodeDriver two(beside.config, beside.sampling, {}, {}, {&beside.engine, &beside.encoder, &beside.client});
+  const GroupRequest request{"b", {}, {1}, false, 77}, other{"a", {}, {1}, false, {}};
+  REQUIRE(one.Run({&request, 1}, 5).ok());
+  const std::vector<GroupRequest> both = {other, request};
+  REQUIRE(two.Run(both, 6).ok());
+  CHECK(alone.engine.requests[0].seed == beside.engine.requests[1].seed);
+  CHECK(beside.engine.requests[0].seed != beside.engine.requests[1].seed);
 }
 
 TEST_CASE("An episode that never passes ends with its turn budget", "[episode]") {

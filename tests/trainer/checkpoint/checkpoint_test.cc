@@ -1,5 +1,6 @@
 #include "tests/support/catch_torch.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -71,6 +72,35 @@ TEST_CASE("A checkpoint gives back tensors, counters and blobs as they were", "[
   REQUIRE(back.tensors.size() == 2);
   CHECK(at::equal(back.tensors[0].second, at::full({3, 2}, 4.0)));
   CHECK(at::equal(back.tensors[1].second, at::arange(5, at::kLong)));
+}
+
+TEST_CASE("With a limit no file of tensors is larger, however large a tensor is, and all of it comes back", "[trainer][checkpoint]") {
+  const TempFolder temp = TempFolder::Create("hone_checkpoint").value();
+  constexpr int64_t kLimit = 4096, kHeader = 1024;
+  const auto checkpointer = Checkpointer::Create({.folder = temp.path(), .max_file_bytes = kLimit}).value();
+  CheckpointData data = Data(1);
+  data.tensors.emplace_back("large", at::arange(5000, at::kFloat).view({50, 100}));
+  data.tensors.emplace_back("half", at::arange(3000, at::kFloat).to(at::kBFloat16));
+  data.tensors.emplace_back("name#0", at::ones({2}));  // looks like a part and is none
+  REQUIRE(checkpointer->Save(data).ok());
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(checkpointer->PathOf(1))) {
+    if (!absl::StartsWith(entry.path().filename().string(), "tensors")) continue;
+    ++files;
+    CHECK(static_cast<int64_t>(fs::file_size(entry.path())) <= kLimit + kHeader);
+  }
+  CHECK(files >= 7);  // 26,000 bytes
+  const CheckpointData back = checkpointer->LoadLatest().value();
+  REQUIRE(back.tensors.size() == data.tensors.size());
+  for (const auto& [name, tensor] : data.tensors) {
+    INFO(name);
+    const auto found = std::find_if(back.tensors.begin(), back.tensors.end(), [&](const auto& entry) { return entry.first == name; });
+    REQUIRE(found != back.tensors.end());
+    CHECK(found->second.sizes() == tensor.sizes());
+    CHECK(at::equal(found->second, tensor));
+  }
+  Damage(checkpointer->PathOf(1) + "/tensors-00003.safetensors");
+  CHECK(checkpointer->LoadLatest().status().code() == absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("A damaged, cut or uncommitted checkpoint is passed over for the one before it", "[trainer][checkpoint]") {

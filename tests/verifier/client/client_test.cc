@@ -192,6 +192,49 @@ TEST_CASE("VerifyAll answers everything over one stream", "[verifier][client]") 
   CHECK(VerifyNumbered(*f.NewClient(1), 0, &status) == 0);
 }
 
+TEST_CASE("A stream hands out verdicts while requests still come, and each is answered once", "[verifier][client]") {
+  Fixture f;
+  ScriptedServer server(f.Address(0));
+  server.on_stream = [](int call, Stream& stream) {
+    AnswerSome(stream, call == 1 ? 30 : 1000);
+    return call == 1 ? Failing(grpc::StatusCode::UNAVAILABLE) : grpc::Status::OK;  // breaks once
+  };
+  const auto client = f.NewClient(1);
+  absl::Mutex mutex;
+  std::vector<int> answers(100, 0);
+  const auto stream = client->OpenStream([&](size_t i, const Verdict& verdict) {
+    absl::MutexLock lock(&mutex);
+    ++answers[i];
+    CHECK(verdict.message == std::to_string(i));
+  });
+  const std::vector<VerifyRequest> requests = Numbered(100);
+  stream->Submit(requests[0]);
+  {
+    absl::MutexLock lock(&mutex);
+    const auto first = [](std::vector<int>* a) { return (*a)[0] == 1; };
+    CHECK(mutex.AwaitWithTimeout(absl::Condition(+first, &answers), absl::Seconds(20)));  // before the others are known
+  }
+  for (int i = 1; i < 100; ++i) stream->Submit(requests[i]);
+  CHECK(stream->Finish().ok());
+  CHECK(answers == std::vector<int>(100, 1));
+}
+
+TEST_CASE("A stream that is given up ends at once, whatever it still waits for", "[verifier][client]") {
+  Fixture f;
+  ScriptedServer server(f.Address(0));
+  server.on_stream = [](int, Stream& stream) {
+    v1::VerifyStreamRequest request;
+    while (stream.Read(&request)) continue;  // never an answer
+    return grpc::Status::OK;
+  };
+  const auto client = f.NewClient(1);
+  std::atomic<int> handed_out{0};
+  auto stream = client->OpenStream([&](size_t, const Verdict&) { ++handed_out; });
+  for (const VerifyRequest& request : Numbered(20)) stream->Submit(request);
+  stream.reset();
+  CHECK(handed_out == 0);
+}
+
 TEST_CASE("VerifyAll keeps no more requests open than it was told", "[verifier][client]") {
   Fixture f;
   ScriptedServer server(f.Address(0));

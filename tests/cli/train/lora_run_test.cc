@@ -1,0 +1,260 @@
+// `hone train` of an adapter on a chat model, judged by a real verifier: killed, stopped and resumed from its small checkpoint,
+// then sampled by `hone rollout` and `hone rft`.
+
+#include "tests/support/catch_torch.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/journal.h"
+#include "base/subprocess.h"
+#include "policy/model/hf_folder.h"
+#include "policy/tokenizer/train_bpe.h"
+#include "tests/support/test_programs.h"
+#include "tests/support/tiny_model.h"
+#include "trainer/checkpoint/checkpoint.h"
+
+namespace hone::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string Kernel(const std::string& value) {
+  return "```cuda\n#include <cuda_runtime.h>\n__global__ void k(const float* x, float* out, int n) {\n"
+         "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) out[i] = " + value + ";\n}\n"
+         "extern \"C\" void launch(const float* x, float* out, int n, cudaStream_t stream) {\n"
+         "  k<<<(n + 255) / 256, 256, 0, stream>>>(x, out, n);\n}\n```\n";
+}
+
+/// A Qwen2 model with random weights, some of whose tokens are whole answers: it writes right, wrong and broken kernels.
+void WriteKernelModel(const std::string& folder) {
+  const std::vector<std::string> answers = {Kernel("-x[i]"), Kernel("0.0f - x[i]"), Kernel("2.0f * x[i]"),
+                                            Kernel("x[i] + x[i]"), Kernel("x[i]"), Kernel("y[i]")};
+  policy::TrainBpeOptions options;
+  options.special_tokens = {"<|im_start|>", "<|im_end|>"};
+  const auto plain = policy::TrainBpe({"user assistant launch"}, 300, options).value();
+  Json tokenizer = Json::parse(plain->json());
+  const int32_t first = plain->vocab_size(), vocabulary = first + static_cast<int32_t>(answers.size());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    tokenizer["added_tokens"].push_back({{"id", first + static_cast<int32_t>(i)}, {"content", answers[i]}, {"single_word", false},
+                                         {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", false}});
+  }
+  policy::ModelConfig config = testing::TinyConfig();
+  config.attention_bias = true;
+  config.vocab_size = vocabulary;
+  config.max_position_embeddings = 8192;
+  const auto decoder = testing::MakeDecoder(config);
+  {
+    at::NoGradGuard no_grad;
+    at::Tensor head = decoder->parameters().leaf("lm_head.weight").detach();
+    const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(5);
+    head.zero_();
+    head.narrow(0, first, vocabulary - first).copy_(at::randn({vocabulary - first, config.hidden_size}, generator) * 1.5);
+    head[*plain->IdOf("<|im_end|>")].copy_(at::randn({config.hidden_size}, generator) * 1.5);
+  }
+  REQUIRE(MakeFolders(folder).ok());
+  REQUIRE(policy::SaveHfWeights(*decoder, folder).ok());
+  const Json description = {{"model_type", "qwen2"},
+                            {"vocab_size", config.vocab_size},
+                            {"hidden_size", config.hidden_size},
+                            {"intermediate_size", config.intermediate_size},
+                            {"num_hidden_layers", config.num_hidden_layers},
+                            {"num_attention_heads", config.num_attention_heads},
+                            {"num_key_value_heads", config.num_key_value_heads},
+                            {"head_dim", config.head_dim},
+                            {"max_position_embeddings", config.max_position_embeddings},
+                            {"rms_norm_eps", config.rms_norm_eps},
+                            {"tie_word_embeddings", false}};
+  REQUIRE(WriteFileAtomically(folder + "/config.json", description.dump()).ok());
+  REQUIRE(WriteFileAtomically(folder + "/tokenizer.json", tokenizer.dump()).ok());
+  REQUIRE(WriteFileAtomically(folder + "/tokenizer_config.json", R"({"eos_token": "<|im_end|>"})").ok());
+}
+
+void WriteTask(const std::string& folder, const std::string& id, const std::string& expression, const std::string& split) {
+  REQUIRE(WriteFileAtomically(folder + "/" + id + ".py",
+                              "# ---\n# id: " + id + "\n# family: elementwise\n# split: " + split +
+                                  "\n# ---\nimport torch\nimport torch.nn as nn\n\nn = 300\n\n\nclass Model(nn.Module):\n"
+                                  "    def forward(self, x):\n        return " + expression +
+                                  "\n\n\ndef get_inputs():\n    return [torch.randn(n)]\n\n\ndef get_init_inputs():\n"
+                                  "    return []\n")
+              .ok());
+}
+
+// The reward does not depend on time: runs of one seed are equal to the bit.
+constexpr char kTrain[] = R"(
+threads: 1
+lora: {rank: 4, alpha: 8}
+engine: {max_running: 16}
+rl:
+  steps: 3
+  groups: 2
+  group_size: 6
+  turns: 1
+  max_tokens: 6
+  learning_rate: 0.01
+  kl_coefficient: 0.01
+  checkpoint_every: 1
+  exemplars: {enabled: false}
+evaluation: {before: false, after: false}
+verifier: {build_slots: 1, lanes: 1}
+rewards:
+  terms:
+    - {name: correct}
+  turns: {name: single_score}
+)";
+
+struct Bench {
+  TempFolder folder = *TempFolder::Create("lora-run");
+
+  Bench() {
+    WriteKernelModel(Path("model"));
+    REQUIRE(MakeFolders(Path("tasks")).ok());
+    WriteTask(Path("tasks"), "negate", "-x", "train");
+    WriteTask(Path("tasks"), "double", "2 * x", "train");
+    WriteTask(Path("tasks"), "copy", "x * 1", "held_out");
+    REQUIRE(WriteFileAtomically(Path("train.yaml"), kTrain).ok());
+  }
+  std::string Path(const std::string& name) const { return folder.path() + "/" + name; }
+  SpawnOptions Command(std::vector<std::string> arguments) const {
+    SpawnOptions options;
+    options.argv = {TestProgram("hone")};
+    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+    options.argv.insert(options.argv.end(), {"--runs", folder.path()});
+    return options;
+  }
+  SpawnOptions Train(const std::string& name, std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"train", Path("train.yaml"), "--name", name, "--set", "policy.start=" + Path("model"),
+                                          "--set", "tasks.from=" + Path("tasks")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Command(arguments);
+  }
+  SpawnOptions Sample(const std::string& command, const std::string& name, std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {command, "--name", name, "--set", "policy.start=" + Path("whole"), "--set",
+                                          "tasks.from=" + Path("tasks"), "--set", "max_tokens=8", "--set", "threads=1", "--set",
+                                          "verifier.build_slots=1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Command(arguments);
+  }
+  RunResult Run(const SpawnOptions& options) const {
+    const absl::StatusOr<RunResult> result = hone::Run(options, absl::Minutes(3));
+    REQUIRE(result.ok());
+    return *result;
+  }
+  std::string Checkpoint(const std::string& run, int step) const {
+    return Path(absl::StrCat(run, "/checkpoint/rl/step_", absl::Dec(step, absl::kZeroPad8)));
+  }
+};
+
+struct Judged {
+  int groups = 0, right = 0, samples = 0;
+  bool example_shown = true;
+};
+
+Judged Read(const std::string& path) {
+  Judged judged;
+  REQUIRE(ReadJournal(path, [&](const Group& group) {
+            ++judged.groups;
+            for (const Episode& episode : group.episodes) {
+              ++judged.samples;
+              judged.right += episode.turns[0].verdict.ok() ? 1 : 0;
+            }
+            return absl::OkStatus();
+          }).ok());
+  return judged;
+}
+
+TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints without the model, and sampled with it", "[cli][train]") {
+  const Bench bench;
+  const RunResult whole = bench.Run(bench.Train("whole"));
+  INFO(whole.output);
+  REQUIRE(whole.exit_code == 0);
+
+  // The run learned from real verdicts of both kinds.
+  const Judged judged = Read(bench.Path("whole/journal.jsonl.zst"));
+  CHECK(judged.groups == 6);
+  CHECK(judged.right > 0);
+  CHECK(judged.right < judged.samples);
+  const std::string metrics = *ReadFile(bench.Path("whole/metrics.jsonl"));
+  for (const char* name : {"seconds/generate", "seconds/judging", "share/generate", "verify/build_busy", "learn/kl",
+                           "learn/mismatch_abs_log_ratio", "learn/rejected_share", "learn/entropy"}) {
+    INFO(name);
+    CHECK(absl::StrContains(metrics, name));
+  }
+
+  // What it keeps is the adapter: no weight of the model, and all of PEFT's.
+  CHECK(FileExists(bench.Path("whole/adapter/adapter_model.safetensors")));
+  CHECK_FALSE(FileExists(bench.Path("whole/policy/model.safetensors")));
+  const trainer::CheckpointData data = trainer::LoadCheckpoint(bench.Checkpoint("whole", 3)).value();
+  for (const auto& [name, tensor] : data.tensors) {
+    INFO(name);
+    CHECK_FALSE(absl::StartsWith(name, "model/"));
+  }
+  CHECK(*ReadFile(bench.Checkpoint("whole", 3) + "/tensors.safetensors") !=
+        *ReadFile(bench.Checkpoint("whole", 1) + "/tensors.safetensors"));
+
+  // Killed, stopped by the clock before another step, and gone on with.
+  absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
+  REQUIRE(child.ok());
+  const absl::Time deadline = absl::Now() + absl::Minutes(2);
+  while (!FileExists(bench.Checkpoint("killed", 1) + "/COMMIT") && absl::Now() < deadline && !child->Ended()) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  child->Kill();
+  const RunResult stopped = bench.Run(bench.Command({"train", "--name", "killed", "--resume", "--max-seconds", "0.01"}));
+  INFO(stopped.output);
+  CHECK(stopped.exit_code == 0);
+  CHECK(absl::StrContains(stopped.output, "stopped"));
+  CHECK_FALSE(FileExists(bench.Checkpoint("killed", 3) + "/COMMIT"));
+  CHECK(FileExists(bench.Path("killed/adapter/adapter_config.json")));
+  const RunResult resumed = bench.Run(bench.Command({"train", "--name", "killed", "--resume"}));
+  INFO(resumed.output);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(Sha256Hex(*ReadFile(bench.Checkpoint("killed", 3) + "/tensors.safetensors")) ==
+        Sha256Hex(*ReadFile(bench.Checkpoint("whole", 3) + "/tensors.safetensors")));
+
+  // Sampled with its adapter, not without.
+  const RunResult rollout = bench.Run(bench.Sample("rollout", "samples", {"--set", "sampling.samples=8"}));
+  INFO(rollout.output);
+  REQUIRE(rollout.exit_code == 0);
+  const Judged sampled = Read(bench.Path("samples/rollout.jsonl.zst"));
+  CHECK(sampled.groups == 1);
+  CHECK(sampled.samples == 8);
+
+  // Right answers become a data set that names where they came from.
+  const RunResult rft = bench.Run(bench.Sample("rft", "draw", {"--set", "rounds=1", "--set", "tasks_per_round=2", "--set", "samples=12"}));
+  INFO(rft.output);
+  REQUIRE(rft.exit_code == 0);
+  const Json figures = Json::parse(*ReadFile(bench.Path("draw/rft.json")));
+  CHECK(figures["samples"] == 24);
+  CHECK(figures["right"].get<int>() > 0);
+  CHECK(figures["lines"].get<int>() > 0);
+  const std::string dataset = *ReadFile(bench.Path("draw/dataset.jsonl"));
+  const Json line = Json::parse(dataset.substr(0, dataset.find('\n')));
+  CHECK(absl::StrContains(line["source"].get<std::string>(), "launch("));
+}
+
+TEST_CASE("An adapter of another rank, half precision on a CPU and a reference without an adapter are refused", "[cli][train]") {
+  const Bench bench;
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& reason) {
+    const RunResult result = bench.Run(bench.Train("run", more));
+    INFO(result.output);
+    CHECK(result.exit_code == 2);
+    CHECK(absl::StrContains(result.output, reason));
+    CHECK_FALSE(FileExists(bench.Path("run")));
+  };
+  refused({"--set", "device.dtype=bf16"}, "device.dtype");
+  refused({"--set", "lora.rank=0"}, "rl.kl_coefficient");
+  refused({"--set", "policy.adapter=" + bench.Path("nowhere")}, "nowhere/adapter_config.json");
+  refused({"--set", "rl.overlap=true"}, "rl.lag");
+}
+
+}  // namespace
+}  // namespace hone::cli
