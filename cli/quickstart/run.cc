@@ -129,7 +129,7 @@ absl::Status QuickstartRun::State::Supervise() {
 
 RolloutParts QuickstartRun::State::Parts(std::vector<Baseline> baselines) {
   return {*problems,        *language,  *engine, *verifier.client, VerifyWith(config.verifier, std::move(baselines)),
-          verifier.capabilities, config.model.context, config.seed};
+          verifier.capabilities, config.model.context, config.seed, {}};
 }
 
 absl::Status QuickstartRun::State::Evaluate(const std::string& name) {

@@ -138,6 +138,11 @@ absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, const st
     return found == best.end() ? std::nullopt : std::make_optional(found->second);
   };
   parts.meanwhile = meanwhile;
+  if (parts_.on_phase) {
+    parts.on_progress = [&](const rollout::DriverProgress& p) {
+      parts_.on_phase(absl::StrCat("step ", step, ": ", p.awaiting, p.verifying ? " verdicts" : " answers", " of turn ", p.turn));
+    };
+  }
   rollout::DriverConfig driver_config;
   driver_config.group_size = settings_.group_size;
   driver_config.turns = settings_.turns;

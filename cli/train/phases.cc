@@ -1,7 +1,9 @@
 #include "cli/train/phases.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,7 @@
 #include "rollout/episode/evaluation.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/loop/log_prob_file.h"
+#include "trainer/loop/phase_watch.h"
 #include "trainer/loop/rl_loop.h"
 #include "trainer/loop/self_test.h"
 
@@ -31,8 +34,13 @@ constexpr int64_t kWarmupSteps = 5;
 constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 MiB travel
 constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
 
-absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder) {
+absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder,
+                                                                trainer::PhaseWatch& watch) {
   trainer::RlOptions options;
+  options.learner.on_phase = [&watch](trainer::StepPhase phase) {
+    constexpr const char* kNames[] = {"scoring", "a forward pass", "a backward pass", "the optimiser"};
+    watch.Enter(kNames[static_cast<int>(phase)]);
+  };
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
   options.learner.adamw.weight_decay = 0;
   options.learner.micro_batch_tokens = settings.micro_batch_tokens;
@@ -161,7 +169,9 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
                                policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started) {
   HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(rewards));
-  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder));
+  trainer::PhaseWatch watch({std::chrono::milliseconds(static_cast<int64_t>(settings.patience_s * 1000)),
+                             [](const std::string& text) { std::fprintf(stderr, "\nhone: %s", text.c_str()); }});
+  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, watch));
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(folder.Path("journal.jsonl.zst")));
   HONE_ASSIGN_OR_RETURN(const auto log_probs, OpenLogProbs(settings, folder));
   HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create({.folder = folder.Path("checkpoint/rl"),
@@ -171,6 +181,7 @@ absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::Pipeli
     HONE_ASSIGN_OR_RETURN(exemplars, rollout::ExemplarStore::Open(folder.Path("exemplars.db"), settings.exemplars));
   }
   if (!pipeline.NeededBaselines().empty()) parts.verify.protocol.baselines = pipeline.NeededBaselines();
+  parts.on_phase = [&watch](const std::string& what) { watch.Enter(what); };
   SampledGroups source(settings, parts, exemplars.get());
   trainer::RlLoopOptions loop_options;
   loop_options.lag = settings.lag;
@@ -185,6 +196,7 @@ absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::Pipeli
   }
   const auto save = [&]() -> absl::Status {
     if (saved == loop.step()) return absl::OkStatus();
+    watch.Enter("writing a checkpoint");
     HONE_ASSIGN_OR_RETURN(trainer::CheckpointData data, loop.Save());
     if (settings.checkpoint_moments == "bf16") RoundMoments(data);
     HONE_RETURN_IF_ERROR(checkpoints->Save(data));
@@ -192,6 +204,7 @@ absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::Pipeli
     return absl::OkStatus();
   };
 
+  watch.Enter("the self-test of sampler and learner");
   HONE_RETURN_IF_ERROR(SelfTest(settings, parts.engine, decoder));
   Progress progress("rl", settings.steps);
   double longest = 0;  // seconds of a step

@@ -71,7 +71,7 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 /// False: stopped before a step that would have ended later than settings.max_seconds after `started`; the folder has a
 /// checkpoint of the last step and can be resumed.
 absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started = SteadyTime::Now());
+                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started, bool offload_optimizer);
 
 /// Samples every problem and writes <name>.jsonl.zst, the groups, and <name>.json, their figures. Goes on where the journal
 /// ends; nothing is measured twice. Equal seeds sample alike whatever `name` is. As many problems are under way at a time as

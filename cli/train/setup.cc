@@ -102,7 +102,7 @@ RolloutParts PolicySetup::Parts(std::vector<Baseline> baselines) const {
   const int64_t model = start_.decoder->config().max_position_embeddings;
   const int64_t context = settings_.context > 0 ? std::min(settings_.context, model) : model;
   return {*problems_, *prompter_, *engine_, *verifier_.client, VerifyWith(verifier_settings_, std::move(baselines)),
-          verifier_.capabilities, context, seed_};
+          verifier_.capabilities, context, seed_, {}};
 }
 
 std::vector<Baseline> PolicySetup::ReportedBaselines() const {

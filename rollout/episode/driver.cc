@@ -1,6 +1,8 @@
 #include "rollout/episode/driver.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -80,6 +82,7 @@ struct EpisodeDriver::Judging {
   std::vector<size_t> asked;  // live[asked[i]] is request i of the stream
   std::unique_ptr<verifier::VerdictStream> stream;
   std::optional<SteadyTime> first_asked;
+  std::atomic<int64_t> missing = 0;
 };
 
 absl::Status EpisodeDriver::PlayTurn(std::vector<Live>& live, int64_t turn, uint64_t seed) {
@@ -87,11 +90,12 @@ absl::Status EpisodeDriver::PlayTurn(std::vector<Live>& live, int64_t turn, uint
   judging.asked.reserve(live.size());  // the stream's thread reads what was asked while more is
   judging.stream = parts_.client->OpenStream([&](size_t index, const Verdict& verdict) {
     live[judging.asked[index]].turn().verdict = verdict;
+    Report(turn, --judging.missing, /*verifying=*/true);
   });
   const SteadyTime start = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(GenerateTurn(live, turn, seed, judging));
   const SteadyTime generated = SteadyTime::Now();
-  Report(turn, static_cast<int64_t>(judging.asked.size()), /*verifying=*/true);
+  Report(turn, judging.missing, /*verifying=*/true);
   if (turn == 1 && parts_.meanwhile) HONE_RETURN_IF_ERROR(parts_.meanwhile());
   const SteadyTime waiting = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(judging.stream->Finish());
@@ -128,6 +132,7 @@ absl::Status EpisodeDriver::GenerateTurn(std::vector<Live>& live, int64_t turn, 
     }
     if (!judging.first_asked) judging.first_asked = SteadyTime::Now();
     judging.asked.push_back(i);
+    ++judging.missing;
     judging.stream->Submit(RequestFor(live[i], /*use_cache=*/true));
     return absl::OkStatus();
   };
@@ -181,10 +186,12 @@ VerifyRequest EpisodeDriver::RequestFor(const Live& live, bool use_cache) const 
 absl::Status EpisodeDriver::Remeasure(std::vector<Live>& live, const std::vector<size_t>& doubted, int64_t turn) {
   std::vector<VerifyRequest> requests;
   for (const size_t i : doubted) requests.push_back(RequestFor(live[i], /*use_cache=*/false));
-  Report(turn, static_cast<int64_t>(requests.size()), /*verifying=*/true);
+  int64_t awaiting = static_cast<int64_t>(requests.size());
+  Report(turn, awaiting, /*verifying=*/true);
   return parts_.client->VerifyAll(requests, [&](size_t index, const Verdict& second) {
     Turn& measured = live[doubted[index]].turn();
     measured.verdict = Settle(measured.verdict, second, remeasure_);
+    Report(turn, --awaiting, /*verifying=*/true);
   });
 }
 

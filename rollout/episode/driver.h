@@ -73,7 +73,8 @@ struct VerifyTemplate {
   Protocol protocol;
 };
 
-/// Where a batch is. Given to the driver's thread at the start of each phase.
+/// Where a batch is. Given at the start of each phase, in the driver's thread, and at every verdict, in the thread that hands
+/// it out.
 struct DriverProgress {
   int64_t turn = 0;      // from 1
   int64_t awaiting = 0;  // responses or verdicts still missing in this turn
