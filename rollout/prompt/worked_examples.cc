@@ -68,7 +68,6 @@ import torch.nn as nn
 batch = 3
 channels = 5
 length = 70
-out_length = length - 1
 
 
 class Model(nn.Module):
@@ -85,26 +84,26 @@ def get_init_inputs():
 )",
               R"(// x [batch, channels, length]: x[(i * channels + j) * length + k]
 // weight [channels]: weight[i]
-// out [batch, channels, out_length]: out[(i * channels + j) * out_length + k]
-extern "C" void launch(const float* x, const float* weight, float* out, int batch, int channels, int length, int out_length, cudaStream_t stream) {
+// out [batch, channels, out_dim2]: out[(i * channels + j) * out_dim2 + k]
+extern "C" void launch(const float* x, const float* weight, float* out, int batch, int channels, int length, int out_dim2, cudaStream_t stream) {
 }
 )",
-              R"(__global__ void differences(const float* x, const float* weight, float* out, int batch, int channels, int length, int out_length) {
+              R"(__global__ void differences(const float* x, const float* weight, float* out, int batch, int channels, int length, int out_dim2) {
     int index = blockIdx.x * blockDim.x + threadIdx.x;
-    if (index < batch * channels * out_length) {
-        int k = index % out_length;
-        int c = (index / out_length) % channels;
-        int b = index / (out_length * channels);
+    if (index < batch * channels * out_dim2) {
+        int k = index % out_dim2;
+        int c = (index / out_dim2) % channels;
+        int b = index / (out_dim2 * channels);
         const float* row = x + (b * channels + c) * length;
         out[index] = (row[k] - row[k + 1]) * weight[c];
     }
 }
 
-extern "C" void launch(const float* x, const float* weight, float* out, int batch, int channels, int length, int out_length, cudaStream_t stream) {
-    int total = batch * channels * out_length;
+extern "C" void launch(const float* x, const float* weight, float* out, int batch, int channels, int length, int out_dim2, cudaStream_t stream) {
+    int total = batch * channels * out_dim2;
     int threads = 256;
     int blocks = (total + threads - 1) / threads;
-    differences<<<blocks, threads, 0, stream>>>(x, weight, out, batch, channels, length, out_length);
+    differences<<<blocks, threads, 0, stream>>>(x, weight, out, batch, channels, length, out_dim2);
 }
 )");
 }
