@@ -49,6 +49,7 @@ void WriteKernelModel(const std::string& folder) {
   }
   policy::ModelConfig config = testing::TinyConfig();
   config.attention_bias = true;
+  config.tie_word_embeddings = false;
   config.vocab_size = vocabulary;
   config.max_position_embeddings = 8192;
   const auto decoder = testing::MakeDecoder(config);
