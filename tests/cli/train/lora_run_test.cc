@@ -99,7 +99,7 @@ rl:
   groups: 2
   group_size: 6
   turns: 1
-  max_tokens: 6
+  max_tokens: 8
   learning_rate: 0.01
   kl_coefficient: 0.01
   checkpoint_every: 1
