@@ -84,7 +84,7 @@ def main():
     vector("model.norm.weight", HIDDEN, 1.0)
     head = torch.zeros(VOCABULARY, HIDDEN, device=device)
     spoken = fillers + answers + [end]
-    head[spoken] = torch.randn(len(spoken), HIDDEN, device=device) * (6.0 / HIDDEN**0.5)
+    head[spoken] = torch.randn(len(spoken), HIDDEN, device=device) * (4.5 / HIDDEN**0.5)
     weights["lm_head.weight"] = head.to(torch.bfloat16).cpu()
     save_file(weights, f"{folder}/model/model.safetensors")
     json.dump({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": VOCABULARY, "hidden_size": HIDDEN,

@@ -74,7 +74,7 @@ absl::Status SelfTest(const RlSettings& settings, rollout::Engine& engine, polic
   trainer::SelfTestOptions options;
   options.temperature = settings.temperature;
   const bool half = decoder.parameters().leaves()[0].value.scalar_type() != at::kFloat;
-  options.mean_limit = settings.max_gap > 0 ? settings.max_gap : half ? 3e-2 : 1e-4;
+  options.mean_limit = settings.max_gap > 0 ? settings.max_gap : half ? 0.15 : 1e-4;
   for (int32_t t = 0; t < 16; ++t) options.prompt_ids.push_back(static_cast<int32_t>((t * 37 + 11) % decoder.config().vocab_size));
   options.tokens = std::min<int64_t>(32, decoder.config().max_position_embeddings - 16);
   HONE_ASSIGN_OR_RETURN(const trainer::SelfTestReport report, trainer::TestLogProbs(engine, decoder, options));

@@ -75,7 +75,7 @@ void Describe(F& f, RlSettings& c) {
   f.Value("max_seconds", c.max_seconds, Range(0.0, 1e9),
           "from the program's start; a step that would not end by then is not begun: the run stops with a checkpoint; 0: no limit");
   f.Value("max_gap", c.max_gap, Range(0.0, 10.0),
-          "mean distance of sampler's and learner's log-probs on a probe above which training is refused; 0: 1e-4, in bf16 0.03");
+          "mean distance of sampler's and learner's log-probs on a probe above which training is refused; 0: 1e-4, in bf16 0.15");
   f.Value("patience_s", c.patience_s, Range(1.0, 1e6), "seconds without progress after which the run says what it waits for");
   f.Section("retry", c.retry, "buffered dynamic retry");
   f.Section("exemplars", c.exemplars, "contrastive exemplars");

@@ -17,6 +17,8 @@
 #include "base/subprocess.h"
 #include "policy/model/hf_folder.h"
 #include "policy/tokenizer/train_bpe.h"
+#include "rollout/prompt/layouts.h"
+#include "rollout/prompt/worked_examples.h"
 #include "tests/support/test_programs.h"
 #include "tests/support/tiny_model.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -40,7 +42,10 @@ void WriteKernelModel(const std::string& folder) {
                                             Kernel("x[i] + x[i]"), Kernel("x[i]"), Kernel("y[i]")};
   policy::TrainBpeOptions options;
   options.special_tokens = {"<|im_start|>", "<|im_end|>"};
-  const auto plain = policy::TrainBpe({"user assistant launch"}, 300, options).value();
+  // Words of the prompts are tokens: prompts are short.
+  const rollout::WorkedExample example = rollout::ExampleOf(rollout::LaunchShape::kElements);
+  const std::string text = rollout::TaskPrompt(example.task, example.skeleton, {}) + example.source;
+  const auto plain = policy::TrainBpe({text, text, "user assistant"}, 900, options).value();
   Json tokenizer = Json::parse(plain->json());
   const int32_t first = plain->vocab_size(), vocabulary = first + static_cast<int32_t>(answers.size());
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -58,8 +63,8 @@ void WriteKernelModel(const std::string& folder) {
     at::Tensor head = decoder->parameters().leaf("lm_head.weight").detach();
     const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(5);
     head.zero_();
-    head.narrow(0, first, vocabulary - first).copy_(at::randn({vocabulary - first, config.hidden_size}, generator) * 1.5);
-    head[*plain->IdOf("<|im_end|>")].copy_(at::randn({config.hidden_size}, generator) * 1.5);
+    head.narrow(0, first, vocabulary - first).copy_(at::randn({vocabulary - first, config.hidden_size}, generator) * 0.75);
+    head[*plain->IdOf("<|im_end|>")].copy_(at::randn({config.hidden_size}, generator) * 0.75);
   }
   REQUIRE(MakeFolders(folder).ok());
   REQUIRE(policy::SaveHfWeights(*decoder, folder).ok());
@@ -156,7 +161,6 @@ struct Bench {
 
 struct Judged {
   int groups = 0, right = 0, samples = 0;
-  bool example_shown = true;
 };
 
 Judged Read(const std::string& path) {
@@ -198,8 +202,10 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
     INFO(name);
     CHECK_FALSE(absl::StartsWith(name, "model/"));
   }
-  CHECK(*ReadFile(bench.Checkpoint("whole", 3) + "/tensors.safetensors") !=
-        *ReadFile(bench.Checkpoint("whole", 1) + "/tensors.safetensors"));
+  const auto hash = [&](const std::string& run, int step) {
+    return Sha256Hex(*ReadFile(bench.Checkpoint(run, step) + "/tensors.safetensors"));
+  };
+  CHECK(hash("whole", 3) != hash("whole", 1));
 
   // Killed, stopped by the clock before another step, and gone on with.
   absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
@@ -218,8 +224,7 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   const RunResult resumed = bench.Run(bench.Command({"train", "--name", "killed", "--resume"}));
   INFO(resumed.output);
   REQUIRE(resumed.exit_code == 0);
-  CHECK(Sha256Hex(*ReadFile(bench.Checkpoint("killed", 3) + "/tensors.safetensors")) ==
-        Sha256Hex(*ReadFile(bench.Checkpoint("whole", 3) + "/tensors.safetensors")));
+  CHECK(hash("killed", 3) == hash("whole", 3));
 
   // Sampled with its adapter, not without.
   const RunResult rollout = bench.Run(bench.Sample("rollout", "samples", {"--set", "sampling.samples=8"}));
