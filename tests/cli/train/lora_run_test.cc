@@ -108,7 +108,7 @@ rl:
   learning_rate: 0.01
   kl_coefficient: 0.01
   checkpoint_every: 1
-  exemplars: {enabled: false}
+  exemplars: {enabled: false, remeasure_above: 1.0e+9, remeasure_over_best: 1.0e+9}
 evaluation: {before: false, after: false}
 verifier: {build_slots: 1, lanes: 1}
 rewards:
