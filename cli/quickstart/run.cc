@@ -171,7 +171,8 @@ absl::StatusOr<bool> QuickstartRun::Run() {
   }
   bool finished = false;
   HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
-    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.Parts({}), *s.decoder, *s.metrics, s.folder, started));
+    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.Parts({}), *s.decoder, *s.metrics, s.folder, started,
+                                              /*offload_optimizer=*/false));
     return absl::OkStatus();
   }));
   if (finished && s.config.evaluation.after) {

@@ -35,8 +35,9 @@ constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 M
 constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
 
 absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder,
-                                                                trainer::PhaseWatch& watch) {
+                                                                bool offload_optimizer, trainer::PhaseWatch& watch) {
   trainer::RlOptions options;
+  options.learner.adamw.offload = offload_optimizer;
   options.learner.on_phase = [&watch](trainer::StepPhase phase) {
     constexpr const char* kNames[] = {"scoring", "a forward pass", "a backward pass", "the optimiser"};
     watch.Enter(kNames[static_cast<int>(phase)]);
@@ -171,11 +172,12 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 }
 
 absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                               policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started) {
+                               policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started,
+                               bool offload_optimizer) {
   HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(rewards));
   trainer::PhaseWatch watch({std::chrono::milliseconds(static_cast<int64_t>(settings.patience_s * 1000)),
                              [](const std::string& text) { std::fprintf(stderr, "\nhone: %s", text.c_str()); }});
-  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, watch));
+  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, offload_optimizer, watch));
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(folder.Path("journal.jsonl.zst")));
   HONE_ASSIGN_OR_RETURN(const auto log_probs, OpenLogProbs(settings, folder));
   HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create({.folder = folder.Path("checkpoint/rl"),

@@ -75,7 +75,7 @@ absl::StatusOr<bool> TrainRun::Run() {
   bool finished = false;
   HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
     HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.setup.Parts({}), s.setup.decoder(), *s.metrics,
-                                              s.folder, s.started));
+                                              s.folder, s.started, s.config.device.offload_optimizer));
     return absl::OkStatus();
   }));
   if (finished || s.setup.adapter() != nullptr) HONE_RETURN_IF_ERROR(s.Export());
