@@ -32,7 +32,7 @@ rl:
   turns: 1
   max_tokens: 200
   learning_rate: 1.0e-4
-  micro_batch_tokens: 32768
+  micro_batch_tokens: 16384
   checkpoint_every: 1
   checkpoint_moments: bf16
   filters: {chain: [{name: mirrorpop, delta: 0.05}]}

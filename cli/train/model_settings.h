@@ -50,7 +50,7 @@ void Describe(F& f, EngineSettings& c) {
   f.Value("max_running", c.max_running, Range<int64_t>(1, 4096), "samples decoded together");
   f.Value("prefill_tokens", c.prefill_tokens, Range<int64_t>(16, 1 << 20), "prompt tokens read at a time");
   f.Value("cache_gb", c.cache_gb, Range(0.0, 4096.0),
-          "memory for keys and values; 0: a third of what the GPU has free beside the weights, 0.27 on a CPU");
+          "memory for keys and values; 0: a sixth of what the GPU has free beside the weights, 0.27 on a CPU");
 }
 
 }  // namespace hone::cli

@@ -25,8 +25,8 @@ rollout::NativeEngineOptions EngineOptions(const EngineSettings& settings, const
   options.max_running = settings.max_running;
   options.prefill_tokens = settings.prefill_tokens;
   options.cache_bytes = static_cast<int64_t>(settings.cache_gb * 1e9);
-  // A third: learner and verifier need the rest.
-  if (settings.cache_gb == 0) options.cache_bytes = device.is_cpu() ? kCpuCacheBytes : policy::FreeBytes(device) / 3;
+  // A sixth: the learner needs much of the rest, and a verifier on the same GPU keeps inputs there, up to half of it.
+  if (settings.cache_gb == 0) options.cache_bytes = device.is_cpu() ? kCpuCacheBytes : policy::FreeBytes(device) / 6;
   return options;
 }
 
