@@ -33,17 +33,19 @@ absl::Status CheckTurn(const Turn& turn, const std::string& where, int64_t oldes
   return absl::OkStatus();
 }
 
-int64_t OldestVersion(const Group& group) {
+}  // namespace
+
+int64_t OldestVersion(absl::Span<const Group> groups, int64_t otherwise) {
   int64_t oldest = INT64_MAX;
-  for (const Episode& episode : group.episodes) {
-    for (const Turn& turn : episode.turns) {
-      for (const VersionSpan& span : turn.versions) oldest = std::min(oldest, span.policy_version);
+  for (const Group& group : groups) {
+    for (const Episode& episode : group.episodes) {
+      for (const Turn& turn : episode.turns) {
+        for (const VersionSpan& span : turn.versions) oldest = std::min(oldest, span.policy_version);
+      }
     }
   }
-  return oldest;
+  return oldest == INT64_MAX ? otherwise : oldest;
 }
-
-}  // namespace
 
 absl::Status CheckGroup(const Group& group, const rollout::GroupRequest& request, int64_t oldest_version) {
   const std::string where = absl::StrCat("group ", request.id);
@@ -261,6 +263,11 @@ SteadyTime LeaseTable::CutAt() const {
 }
 
 std::string LeaseTable::Awaited() const {
+  absl::MutexLock lock(&mutex_);
+  return open_.empty() ? "" : AwaitedLocked();
+}
+
+std::string LeaseTable::AwaitedLocked() const {
   std::string text;
   for (auto it = items_.begin(); it != items_.end() && it->first.first <= open_.begin()->first; ++it) {
     const Item& item = it->second;
@@ -279,7 +286,7 @@ absl::StatusOr<CutBatch> LeaseTable::Cut(SteadyTime deadline) {
       AwaitOr(deadline, cuttable, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt(); });
   if (!closed_.ok()) return closed_;
   if (!ready) {
-    return absl::DeadlineExceededError(absl::StrCat("batch ", open_.begin()->first, " waits for groups ", Awaited()));
+    return absl::DeadlineExceededError(absl::StrCat("batch ", open_.begin()->first, " waits for groups ", AwaitedLocked()));
   }
   return TakeFirst();
 }
@@ -302,7 +309,7 @@ CutBatch LeaseTable::TakeFirst() {
     }
     if (item.batch == number) {
       cut.groups.push_back(std::move(item.group));
-    } else if (OldestVersion(item.group) < oldest) {
+    } else if (OldestVersion({&item.group, 1}, oldest) < oldest) {
       ++cut.stale;
     } else {
       carried.push_back(std::move(item.group));

@@ -72,6 +72,9 @@ class LeaseTable {
   /// and who has them; kFailedPrecondition: none is open; else Close's status.
   absl::StatusOr<CutBatch> Cut(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  /// "g3 at worker w, g5 with nobody": what the oldest batch that is open lacks, earlier stragglers included.
+  std::string Awaited() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   /// Ends every wait, now and later, with `why`: kCancelled at the planned end of a run, an error when it has failed. The
   /// first counts.
   void Close(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -121,7 +124,7 @@ class LeaseTable {
   void NoteQuorum(int64_t batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SteadyTime CutAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CutBatch TakeFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Awaited() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string AwaitedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <class Done, class Wake>
   bool AwaitOr(SteadyTime deadline, const Done& done, const Wake& wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -144,5 +147,8 @@ class LeaseTable {
 /// log-prob a response token, each finite and at most 0, version spans that cover the response in order, none older than
 /// `oldest_version`. kInvalidArgument names the first that does not hold.
 absl::Status CheckGroup(const Group& group, const rollout::GroupRequest& request, int64_t oldest_version);
+
+/// The oldest policy version of a token; `otherwise` where there is none.
+int64_t OldestVersion(absl::Span<const Group> groups, int64_t otherwise);
 
 }  // namespace hone::trainer

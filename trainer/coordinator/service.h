@@ -1,7 +1,7 @@
 #pragma once
 
-// The lease table as a gRPC service (hone.v1.Coordinator), for workers on any host. Plaintext and without access control: for
-// the network that the job's ranks share, like their store.
+// The lease table as a gRPC service (hone.v1.Coordinator), for workers on any host. Plaintext and without access
+// control: for the network that the job's ranks share, like their store.
 
 #include <memory>
 #include <string>

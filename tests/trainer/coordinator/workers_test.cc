@@ -12,6 +12,7 @@
 #include "base/subprocess.h"
 #include "tests/support/memory_folder.h"
 #include "tests/trainer/coordinator/sampled_group.h"
+#include "trainer/coordinator/coordinator.h"
 #include "trainer/coordinator/service.h"
 #include "trainer/coordinator/worker.h"
 
@@ -165,6 +166,56 @@ TEST_CASE("Workers end by themselves when the run is over", "[trainer][coordinat
   CHECK(farm.Cut().groups.size() == 1);
   farm.table().Close(absl::CancelledError("the run is over"));
   CHECK(worker.Wait(SteadyTime::Now() + absl::Seconds(20)).value() == 0);
+}
+
+TEST_CASE("Batches of a run with killed workers are whole, in order, each group once, and no older than the lag allows",
+          "[trainer][coordinator]") {
+  const TempFolder folder = MemoryFolder("coordinator");
+  const std::string address = absl::StrCat("unix:", folder.path(), "/socket");
+  constexpr int64_t kBatches = 12, kLag = 1;
+  const auto coordinator =
+      Coordinator::Create({.leases = {.lease = absl::Milliseconds(500), .max_attempts = 1000}, .max_lag = kLag},
+                          [](int64_t number) -> absl::StatusOr<Coordinator::Prompts> {
+                            return Coordinator::Prompts{Requests(static_cast<int>(number), 6), 40 + static_cast<uint64_t>(number)};
+                          })
+          .value();
+  const auto server = CoordinatorServer::Start(address, coordinator->leases()).value();
+  const auto start = [&](const std::string& what, const std::string& name) {
+    return Child::Spawn({.argv = {HONE_ROLLOUT_WORKER, address, name, what, "2", folder.path() + "/" + name}}).value();
+  };
+  std::deque<Child> workers;
+  workers.push_back(start("work", "w0"));
+  workers.push_back(start("work", "w1"));
+  for (int64_t b = 0; b < kBatches; ++b) {
+    workers.push_back(start(b % 3 == 0 ? "die" : "work", absl::StrCat("more", b)));
+    const CutBatch cut = coordinator->Take(SteadyTime::Now() + absl::Seconds(60)).value();
+    const int64_t oldest = std::max<int64_t>(0, b - kLag);
+    CHECK(cut.groups == Expected(Requests(static_cast<int>(b), 6), 40 + static_cast<uint64_t>(b), oldest));
+    workers.back().Kill();
+    REQUIRE(coordinator->Learned(b + 1).ok());
+  }
+  coordinator->Close(absl::CancelledError("the run is over"));
+  CHECK(workers[0].Wait(SteadyTime::Now() + absl::Seconds(20)).value() == 0);
+}
+
+TEST_CASE("A coordinator says which groups a batch waits for, and ends with its prompts' error", "[trainer][coordinator]") {
+  const auto coordinator =
+      Coordinator::Create({.max_lag = 0}, [](int64_t number) -> absl::StatusOr<Coordinator::Prompts> {
+        if (number == 1) return absl::DataLossError("the tasks are gone");
+        return Coordinator::Prompts{Requests(0, 2), 1};
+      }).value();
+  const auto leased = coordinator->leases().Lease("w", 1, SteadyTime::Now() + absl::Seconds(20)).value();
+  REQUIRE(leased.size() == 1);
+  CHECK(coordinator->Take(SteadyTime::Now()).status().message() ==
+        "batch 0 is still being sampled: step0/0 at worker w, step0/1 with nobody");
+  const auto other = coordinator->leases().Lease("v", 1, SteadyTime::Now()).value();
+  for (const auto& lease : {leased[0], other[0]})
+    REQUIRE(coordinator->leases().Deliver(lease.lease, testing::SampledGroup(lease, 0)).value());
+  REQUIRE(coordinator->Take(SteadyTime::Now() + absl::Seconds(20)).ok());
+  REQUIRE(coordinator->Learned(1).ok());
+  const absl::Status end = coordinator->Take(SteadyTime::Now() + absl::Seconds(20)).status();
+  CHECK(absl::IsDataLoss(end));
+  CHECK(coordinator->leases().Lease("w", 1, SteadyTime::Now()).status().message() == "the tasks are gone");
 }
 
 TEST_CASE("A worker that reaches nobody says so after its patience", "[trainer][coordinator]") {
