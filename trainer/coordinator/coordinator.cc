@@ -35,8 +35,8 @@ Coordinator::~Coordinator() {
 }
 
 void Coordinator::Close(const absl::Status& why) {
-  queue_.Close(why);
   leases_->Close(why);
+  queue_.Close(why);
 }
 
 absl::StatusOr<CutBatch> Coordinator::Take(SteadyTime deadline) {

@@ -64,13 +64,14 @@ class Connection {
   template <class Request, class Response>
   absl::Status Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response, absl::Duration answer) {
-    const SteadyTime give_up = SteadyTime::Now() + options_.unreachable + answer;
+    SteadyTime give_up = SteadyTime::InfiniteFuture();
     for (absl::Duration pause = kFirstBackoff;; pause = std::min(pause * 2, kLongestBackoff)) {
       grpc::ClientContext context;
       context.set_deadline(In(answer));
       response->Clear();
       const absl::Status status = FromGrpc((stub_.get()->*method)(&context, request, response));
       if (!Transient(status)) return status;
+      give_up = std::min(give_up, SteadyTime::Now() + options_.unreachable);
       if (SteadyTime::Now() + pause > give_up || Stopped()) {
         return absl::UnavailableError(absl::StrCat("coordinator at ", options_.coordinator, " has not answered for ",
                                                    absl::FormatDuration(options_.unreachable), ": ",
