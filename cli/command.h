@@ -23,11 +23,14 @@ using Action = std::function<int()>;
 
 // Each adds its subcommand to `app` and sets `action` in its callback.
 void AddConvert(CLI::App& app, Action& action);
+void AddDemonstrations(CLI::App& app, Action& action);
 void AddDoctor(CLI::App& app, Action& action);
 void AddGenerate(CLI::App& app, Action& action);    // in builds with torch
 void AddServe(CLI::App& app, Action& action);       // in builds with torch
 void AddEval(CLI::App& app, Action& action);
 void AddKernelBench(CLI::App& eval, Action& action);  // below `eval`
+void AddEvalPolicy(CLI::App& eval, Action& action);   // below `eval`, in builds with torch
+void AddDecontaminate(CLI::App& tasks, Action& action);  // below `tasks`
 void AddLab(CLI::App& app, Action& action);
 void AddMusify(CLI::App& app, Action& action);
 void AddQuickstart(CLI::App& app, Action& action);  // in builds with torch

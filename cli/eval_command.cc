@@ -200,6 +200,9 @@ void AddEval(CLI::App& app, Action& action) {
   CLI::App* eval = app.add_subcommand("eval", "Measures hone against recorded truth");
   eval->require_subcommand(1);
   AddKernelBench(*eval, action);
+#ifdef HONE_WITH_TORCH
+  AddEvalPolicy(*eval, action);
+#endif
   auto options = std::make_shared<SamplesOptions>();
   CLI::App* samples = eval->add_subcommand("samples", "Verifies recorded answers and compares with a GPU's verdicts");
   samples->footer(

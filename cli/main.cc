@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   hone::cli::Action action;
   hone::cli::AddConvert(app, action);
+  hone::cli::AddDemonstrations(app, action);
   hone::cli::AddDoctor(app, action);
   hone::cli::AddEval(app, action);
   hone::cli::AddLab(app, action);

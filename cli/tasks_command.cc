@@ -264,6 +264,7 @@ void AddTasks(CLI::App& app, Action& action) {
   AddShow(*tasks, action);
   AddImport(*tasks, action);
   AddAudit(*tasks, action);
+  AddDecontaminate(*tasks, action);
 }
 
 }  // namespace hone::cli

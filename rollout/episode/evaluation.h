@@ -24,10 +24,13 @@ struct TaskEvaluation {
 struct SpeedEvaluation {
   Interval geometric_mean;  // over all correct samples
   Interval median;
+  Interval fast_1;  // mean over tasks of the share of samples that are correct and faster than the baseline (KernelBench)
 };
 
 struct Evaluation {
-  Interval correct_rate;                            // mean over tasks of the share of correct samples
+  Interval correct_rate;                            // mean over tasks of the share of correct samples: Pass@1
+  Interval solved_rate;                             // share of tasks with a correct sample: Pass@k at k samples a task
+  Interval built_rate;                              // mean over tasks of the share of samples that compile
   std::map<std::string, SpeedEvaluation> speedups;  // by baseline name: "scalar", "eager"
   std::map<std::string, int> verdicts;              // by status name
   std::vector<TaskEvaluation> tasks;                // in order of first appearance
@@ -40,5 +43,8 @@ Evaluation Evaluate(absl::Span<const Group> groups);
 
 /// A JSON object with every figure, NaN as null.
 std::string ToJson(const Evaluation& evaluation);
+
+/// The figures as a table for people, one line each.
+std::string ToText(const Evaluation& evaluation);
 
 }  // namespace hone::rollout

@@ -1,0 +1,286 @@
+// `hone eval policy`: what a policy achieves on tasks that it was not trained on: Pass@1, share of tasks solved, fast_1 and
+// geometric mean speedup, with bootstrap intervals over tasks. Leaves in the run's folder:
+//
+//   policy.jsonl.zst   every group sampled, with verdicts; an interrupted run goes on after it
+//   policy.json        the figures, and the tasks left out with their reasons
+//
+// A sample's draws depend on the run's seed, the task and the sample's index alone: runs of equal seeds before and after
+// training draw alike, whichever tasks they share.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/config.h"
+#include "base/file.h"
+#include "base/journal.h"
+#include "base/progress.h"
+#include "base/status_macros.h"
+#include "base/task_suite.h"
+#include "cli/command.h"
+#include "cli/report_error.h"
+#include "cli/train/phases.h"
+#include "cli/train/run_options.h"
+#include "cli/train/setup.h"
+#include "rollout/episode/evaluation.h"
+#include "rollout/sampler/random.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
+
+struct EvaluatedTasks {
+  std::string from = "suite";
+  std::string split = "held_out";
+  int64_t level = 0;
+  int64_t limit = 0;
+  int64_t max_bytes = int64_t{4} << 30;
+};
+template <class F>
+void Describe(F& f, EvaluatedTasks& c) {
+  f.Value("from", c.from, "suite: the tasks that ship; else a task file, folder or JSONL");
+  f.Value("split", c.split, OneOf{{"train", "held_out", "all"}}, "which of them");
+  f.Value("level", c.level, Range<int64_t>(0, 4), "KernelBench's; 0: any");
+  f.Value("limit", c.limit, Range<int64_t>(0, 1 << 30), "tasks at most, the first of a random order that the seed decides; 0: all");
+  f.Value("max_bytes", c.max_bytes, Range<int64_t>(1, int64_t{1} << 50), "of one call's tensors; larger tasks are left out");
+}
+
+struct EvaluationLimits {
+  int64_t build_s = 30;
+  int64_t run_s = 10;
+  int64_t rounds = 15;
+  int64_t max_seconds = 0;
+};
+template <class F>
+void Describe(F& f, EvaluationLimits& c) {
+  f.Value("build_s", c.build_s, Range<int64_t>(1, 3600), "seconds that a candidate may compile");
+  f.Value("run_s", c.run_s, Range<int64_t>(1, 3600), "seconds of checking and timing a candidate; more is TIMEOUT");
+  f.Value("rounds", c.rounds, Range<int64_t>(1, 1000), "timed rounds at most");
+  f.Value("max_seconds", c.max_seconds, Range<int64_t>(0, 1'000'000),
+          "start no further batch after so many; --resume goes on; 0: to the end");
+}
+
+struct EvalPolicyConfig {
+  int64_t seed = 1;
+  int64_t threads = 0;
+  PolicySettings policy;
+  EvaluatedTasks tasks;
+  SamplingSettings sampling = {.samples = 8};
+  int64_t max_tokens = 1024;
+  int64_t batch = 32;
+  VerifierSettings verifier;
+  EvaluationLimits limits;
+};
+template <class F>
+void Describe(F& f, EvalPolicyConfig& c) {
+  f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of sampling");
+  f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
+  f.Section("policy", c.policy, "what is evaluated");
+  f.Section("tasks", c.tasks, "on what");
+  f.Section("sampling", c.sampling, "how each task is sampled");
+  f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
+  f.Value("batch", c.batch, Range<int64_t>(1, 65536), "tasks sampled and verified together");
+  f.Section("verifier", c.verifier, "who builds, checks and times the candidates");
+  f.Section("limits", c.limits, "how long all this may take");
+}
+
+struct LeftOut {
+  std::string task, reason;
+};
+
+struct Admitted {
+  std::vector<Problem> problems;
+  std::vector<LeftOut> left_out;
+};
+
+std::vector<Task> Wanted(std::vector<Task> tasks, const EvaluatedTasks& settings, int64_t seed) {
+  std::erase_if(tasks, [&](const Task& task) {
+    return (settings.split != "all" && settings.split != Name(task.split)) || (settings.level > 0 && task.level != settings.level);
+  });
+  if (settings.limit == 0 || static_cast<size_t>(settings.limit) >= tasks.size()) return tasks;
+  rollout::SplitMix random(static_cast<uint64_t>(seed));
+  for (size_t i = tasks.size() - 1; i > 0; --i) std::swap(tasks[i], tasks[random.Below(static_cast<int64_t>(i) + 1)]);
+  tasks.resize(static_cast<size_t>(settings.limit));
+  return tasks;
+}
+
+/// Tasks whose candidates have a typed entry point and whose tensors are not too large.
+absl::StatusOr<Admitted> Admit(const EvalPolicyConfig& config, verifier::Client& client) {
+  HONE_ASSIGN_OR_RETURN(std::vector<Task> tasks, LoadTasks(config.tasks.from == "suite" ? SuiteFolder() : config.tasks.from));
+  tasks = Wanted(std::move(tasks), config.tasks, config.seed);
+  Admitted admitted;
+  Progress progress("entry points", static_cast<int64_t>(tasks.size()));
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    progress.Update(static_cast<int64_t>(i) + 1, tasks[i].id);
+    const absl::StatusOr<Signature> signature = client.DescribeTask(tasks[i]);
+    if (absl::IsInvalidArgument(signature.status())) {
+      admitted.left_out.push_back({tasks[i].id, std::string(signature.status().message())});
+      continue;
+    }
+    HONE_RETURN_IF_ERROR(signature.status());
+    int64_t bytes = 0;
+    for (const TensorArgument& tensor : signature->tensors) bytes += tensor.spec.Bytes();
+    // Another timed shape has another size; the task's author chose it.
+    if (tasks[i].timing_gpu.empty() && bytes > config.tasks.max_bytes) {
+      admitted.left_out.push_back({tasks[i].id, absl::StrCat("a call's tensors take ", bytes, " bytes")});
+      continue;
+    }
+    admitted.problems.push_back({tasks[i], absl::StrCat(signature->Declaration(), " {\n}\n")});
+  }
+  progress.Finish();
+  return admitted;
+}
+
+rollout::VerifyTemplate Limited(rollout::VerifyTemplate verify, const EvaluationLimits& limits) {
+  Protocol& protocol = verify.protocol;
+  protocol.build_timeout_ms = limits.build_s * 1000;
+  protocol.run_timeout_ms = limits.run_s * 1000;
+  if (protocol.max_rounds > limits.rounds) {
+    protocol.max_rounds = static_cast<int>(limits.rounds);
+    protocol.min_rounds = std::min(protocol.min_rounds, protocol.max_rounds);
+    absl::StrAppend(&protocol.id, "/", limits.rounds);  // fewer rounds: another protocol's figures
+  }
+  return verify;
+}
+
+class PolicyEvaluation {
+ public:
+  PolicyEvaluation(const EvalPolicyConfig& config, RolloutParts parts, RunFolder& folder)
+      : config_(config), parts_(std::move(parts)), folder_(folder) {}
+
+  absl::Status Run(const Admitted& admitted) {
+    HONE_RETURN_IF_ERROR(ReadDone());
+    HONE_ASSIGN_OR_RETURN(journal_, JournalWriter::Open(folder_.Path("policy.jsonl.zst")));
+    std::vector<const Problem*> open;
+    for (const Problem& problem : admitted.problems) {
+      if (done_.count(problem.task.id) == 0) open.push_back(&problem);
+    }
+    const absl::Time start = absl::Now();
+    Progress progress("evaluate", static_cast<int64_t>(admitted.problems.size()));
+    for (size_t first = 0; first < open.size(); first += static_cast<size_t>(config_.batch)) {
+      HONE_RETURN_IF_ERROR(Interrupted());
+      if (config_.limits.max_seconds > 0 && absl::Now() - start > absl::Seconds(config_.limits.max_seconds)) break;
+      const size_t count = std::min(static_cast<size_t>(config_.batch), open.size() - first);
+      HONE_RETURN_IF_ERROR(Batch({open.data() + first, count}));
+      progress.Update(static_cast<int64_t>(groups_.size()), absl::StrFormat("Pass@1 %.3f", rollout::Evaluate(groups_).correct_rate.value));
+    }
+    progress.Finish();
+    return WriteFigures(admitted);
+  }
+
+ private:
+  absl::Status ReadDone() {
+    const std::string path = folder_.Path("policy.jsonl.zst");
+    if (!FileExists(path)) return absl::OkStatus();
+    return ReadJournal(path, [&](const Group& group) {
+             done_.insert(group.task_id);
+             groups_.push_back(group);
+             return absl::OkStatus();
+           }).status();
+  }
+
+  absl::Status Batch(absl::Span<const Problem* const> problems) {
+    rollout::SamplingOptions sampling;
+    sampling.temperature = config_.sampling.temperature;
+    sampling.max_tokens = config_.max_tokens;
+    sampling.stop_ids = parts_.prompter.stop_ids();
+    rollout::DriverConfig driver_config;
+    driver_config.group_size = config_.sampling.samples;
+    driver_config.turns = config_.sampling.turns;
+    driver_config.max_context_tokens = parts_.context;
+    rollout::EpisodeDriver::Parts driver_parts;
+    driver_parts.engine = &parts_.engine;
+    driver_parts.encoder = &parts_.prompter;
+    driver_parts.client = &parts_.client;
+    absl::Time since = absl::Now();
+    bool verifying = false;
+    driver_parts.on_progress = [&](const rollout::DriverProgress& progress) {
+      seconds_[verifying ? "verify" : "generate"] += absl::ToDoubleSeconds(absl::Now() - since);
+      since = absl::Now();
+      verifying = progress.verifying;
+    };
+    rollout::EpisodeDriver driver(driver_config, sampling, Limited(parts_.verify, config_.limits), kNoDoubt, std::move(driver_parts));
+    std::vector<rollout::GroupRequest> requests;
+    for (const Problem* problem : problems) {
+      rollout::GroupRequest request{problem->task.id, problem->task, {}, false};
+      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts_.prompter.TaskPrompt(*problem));
+      requests.push_back(std::move(request));
+    }
+    HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, driver.Run(requests, SamplingSeed(config_.seed, -1)));
+    for (const Group& group : groups) HONE_RETURN_IF_ERROR(journal_->Append(group));
+    groups_.insert(groups_.end(), groups.begin(), groups.end());
+    return journal_->Sync();
+  }
+
+  absl::Status WriteFigures(const Admitted& admitted) {
+    const rollout::Evaluation evaluation = rollout::Evaluate(groups_);
+    nlohmann::json json = nlohmann::json::parse(rollout::ToJson(evaluation));
+    json["complete"] = groups_.size() == admitted.problems.size();
+    json["samples_per_task"] = config_.sampling.samples;
+    json["temperature"] = config_.sampling.temperature;
+    json["seed"] = config_.seed;
+    json["seconds"] = seconds_;
+    json["left_out"] = nlohmann::json::array();
+    for (const LeftOut& out : admitted.left_out) json["left_out"].push_back({{"task", out.task}, {"reason", out.reason}});
+    HONE_RETURN_IF_ERROR(WriteFileAtomically(folder_.Path("policy.json"), json.dump(2) + "\n"));
+    std::fputs(rollout::ToText(evaluation).c_str(), stdout);
+    absl::PrintF("%d tasks left out, %d not reached\n", admitted.left_out.size(), admitted.problems.size() - groups_.size());
+    return absl::OkStatus();
+  }
+
+  const EvalPolicyConfig& config_;
+  RolloutParts parts_;
+  RunFolder& folder_;
+  std::unique_ptr<JournalWriter> journal_;
+  std::set<std::string> done_;
+  std::vector<Group> groups_;
+  std::map<std::string, double> seconds_ = {{"generate", 0}, {"verify", 0}};
+};
+
+absl::Status Execute(const RunOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const std::string path, FolderOfRun(options, "eval"));
+  EvalPolicyConfig config;
+  HONE_RETURN_IF_ERROR(ReadRunConfig(options, path, config));
+  if (options.print_config) {
+    std::fputs(ToYaml(config).c_str(), stdout);
+    return absl::OkStatus();
+  }
+  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, config.threads, config.seed));
+  HONE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Create(path, ToYaml(config), options.resume));
+  WatchForInterrupt();
+  TaskSettings generated;  // which tasks is decided here
+  generated.from = "generated";
+  HONE_RETURN_IF_ERROR(setup.Connect(config.verifier, generated, /*named_share=*/0, folder.Path("verifier.log")));
+  RolloutParts parts = setup.Parts({Baseline::kEager});
+  HONE_ASSIGN_OR_RETURN(const Admitted admitted, Admit(config, parts.client));
+  if (admitted.problems.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("tasks: ", config.tasks.from, " has no task of split ", config.tasks.split,
+                                                   " with an entry point"));
+  }
+  PolicyEvaluation evaluation(config, std::move(parts), folder);
+  return folder.Timed("evaluate", [&] { return evaluation.Run(admitted); });
+}
+
+}  // namespace
+
+void AddEvalPolicy(CLI::App& eval, Action& action) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = eval.add_subcommand("policy", "What a policy achieves on tasks: Pass@1, fast_1 and speedups with intervals");
+  command->add_option("config", options->config, "YAML settings; --print-config shows all of them");
+  AddRunOptions(*command, *options);
+  command->footer("Example:\n  hone eval policy --name before --set policy.start=models/Qwen2.5-Coder-1.5B-Instruct\n"
+                  "  hone eval policy --name kb1 --set policy.start=models/M --set tasks.from=kernelbench.jsonl --set tasks.split=all "
+                  "--set tasks.level=1");
+  command->callback([options, &action] { action = [options] { return Report(Execute(*options)); }; });
+}
+
+}  // namespace hone::cli
