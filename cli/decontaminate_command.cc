@@ -48,6 +48,18 @@ absl::StatusOr<std::string> ReferenceIn(const std::string& prompt, const std::st
   return prompt.substr(open + sizeof(kOpen) - 1, close - open - sizeof(kOpen) + 1);
 }
 
+/// The last user's text of a line, or "prompt"; empty: it has neither.
+std::string PromptOf(const nlohmann::json& line) {
+  std::string prompt;
+  if (!line.is_object()) return prompt;
+  if (line.contains("prompt") && line["prompt"].is_string()) prompt = line["prompt"].get<std::string>();
+  if (!line.contains("messages") || !line["messages"].is_array()) return prompt;
+  for (const nlohmann::json& message : line["messages"]) {
+    if (message.is_object() && message.value("role", "") == "user") prompt = message.value("content", "");
+  }
+  return prompt;
+}
+
 /// Tasks out of a data set for `hone sft`: each line's prompt. Nothing where the file is none.
 absl::StatusOr<std::optional<std::vector<Task>>> FromDataset(const std::string& path) {
   if (!absl::EndsWith(path, ".jsonl")) return std::nullopt;
@@ -59,13 +71,14 @@ absl::StatusOr<std::optional<std::vector<Task>>> FromDataset(const std::string& 
     ++line_number;
     if (line.empty()) continue;
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("prompt") || !json["prompt"].is_string()) {
+    const std::string prompt = PromptOf(json);
+    if (prompt.empty()) {
       if (tasks.empty()) return std::nullopt;  // a collection of tasks
-      return absl::InvalidArgumentError(absl::StrCat(path, ":", line_number, ": no \"prompt\""));
+      return absl::InvalidArgumentError(absl::StrCat(path, ":", line_number, ": neither \"messages\" nor \"prompt\""));
     }
     const std::string where = absl::StrCat(path, ":", line_number);
     Task task;
-    HONE_ASSIGN_OR_RETURN(task.reference, ReferenceIn(json["prompt"].get<std::string>(), where));
+    HONE_ASSIGN_OR_RETURN(task.reference, ReferenceIn(prompt, where));
     task.id = json.value("task_id", where);
     if (seen.insert(task.reference).second) tasks.push_back(std::move(task));
   }

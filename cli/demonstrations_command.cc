@@ -21,6 +21,8 @@
 #include "cli/report_error.h"
 #include "rollout/prompt/layouts.h"
 #include "rollout/prompt/markdown.h"
+#include "rollout/prompt/skeleton.h"
+#include "rollout/prompt/worked_examples.h"
 #include "rollout/sampler/family.h"
 #include "rollout/sampler/generator.h"
 #include "rollout/sampler/near_copies.h"
@@ -49,6 +51,9 @@ struct DemonstrationsOptions {
   int64_t lanes = 1;
 };
 
+// As the entry point that a policy is asked to fill has them.
+constexpr char kHeaders[] = "#include <cuda_runtime.h>\n#include <float.h>\n#include <math.h>\n\n";
+
 /// hone's checks without timing.
 Protocol ChecksOnly() {
   Protocol protocol;
@@ -63,6 +68,7 @@ absl::StatusOr<std::vector<FamilyExample>> DrawAll(const DemonstrationsOptions& 
   std::vector<FamilyExample> examples;
   std::set<std::string> seen;
   const auto keep = [&](FamilyExample example) {
+    example.source = kHeaders + example.source;
     if (seen.insert(example.task.reference + example.source).second) examples.push_back(std::move(example));
   };
   if (!options.families.empty()) {
@@ -107,10 +113,17 @@ absl::StatusOr<int64_t> Decontaminate(const DemonstrationsOptions& options, std:
   }));
 }
 
+Json Message(const char* role, std::string content) { return Json{{"role", role}, {"content", std::move(content)}}; }
+
+/// As hone puts a task to a chat model: a worked example of the task's shape as an earlier turn, then the task.
 Json LineOf(const FamilyExample& example, const std::string& entry_point, const Verdict& verdict) {
+  const rollout::WorkedExample shown = rollout::ExampleOf(rollout::ShapeOf(example.task));
   return Json{{"task_id", example.task.id},
-              {"prompt", rollout::TaskPrompt(example.task, entry_point, {})},
-              {"response", rollout::CodeBlock("cuda", example.source)},
+              {"messages",
+               {Message("user", rollout::TaskPrompt(shown.task, shown.skeleton, {})),
+                Message("assistant", rollout::CodeBlock("cuda", shown.source)),
+                Message("user", rollout::TaskPrompt(example.task, entry_point, {})),
+                Message("assistant", rollout::CodeBlock("cuda", example.source))}},
               {"family", example.family},
               {"style", example.style},
               {"provenance",
@@ -145,7 +158,7 @@ absl::Status Write(const DemonstrationsOptions& options, const std::vector<Famil
     std::string& entry_point = entry_points[example.task.id];
     if (entry_point.empty()) {
       HONE_ASSIGN_OR_RETURN(const Signature signature, client.DescribeTask(example.task));
-      entry_point = absl::StrCat(signature.Declaration(), " {\n}\n");
+      entry_point = rollout::Skeleton(signature);
     }
     absl::StrAppend(&text, LineOf(example, entry_point, verdicts[i]).dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
   }

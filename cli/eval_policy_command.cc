@@ -31,6 +31,7 @@
 #include "cli/train/run_options.h"
 #include "cli/train/setup.h"
 #include "rollout/episode/evaluation.h"
+#include "rollout/prompt/skeleton.h"
 #include "rollout/sampler/random.h"
 
 namespace hone::cli {
@@ -73,10 +74,13 @@ struct EvalPolicyConfig {
   int64_t seed = 1;
   int64_t threads = 0;
   PolicySettings policy;
+  DeviceSettings device;
+  EngineSettings engine;
   EvaluatedTasks tasks;
   SamplingSettings sampling = {.samples = 8};
   int64_t max_tokens = 1024;
   int64_t batch = 32;
+  bool stream = true;
   VerifierSettings verifier;
   EvaluationLimits limits;
 };
@@ -85,10 +89,13 @@ void Describe(F& f, EvalPolicyConfig& c) {
   f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of sampling");
   f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
   f.Section("policy", c.policy, "what is evaluated");
+  f.Section("device", c.device, "where it is sampled");
+  f.Section("engine", c.engine, "how it is sampled");
   f.Section("tasks", c.tasks, "on what");
   f.Section("sampling", c.sampling, "how each task is sampled");
   f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
   f.Value("batch", c.batch, Range<int64_t>(1, 65536), "tasks sampled and verified together");
+  f.Value("stream", c.stream, "verify an answer as soon as it is written; off, nothing disturbs what is timed");
   f.Section("verifier", c.verifier, "who builds, checks and times the candidates");
   f.Section("limits", c.limits, "how long all this may take");
 }
@@ -134,7 +141,7 @@ absl::StatusOr<Admitted> Admit(const EvalPolicyConfig& config, verifier::Client&
       admitted.left_out.push_back({tasks[i].id, absl::StrCat("a call's tensors take ", bytes, " bytes")});
       continue;
     }
-    admitted.problems.push_back({tasks[i], absl::StrCat(signature->Declaration(), " {\n}\n")});
+    admitted.problems.push_back({tasks[i], rollout::Skeleton(*signature)});
   }
   progress.Finish();
   return admitted;
@@ -197,25 +204,21 @@ class PolicyEvaluation {
     driver_config.group_size = config_.sampling.samples;
     driver_config.turns = config_.sampling.turns;
     driver_config.max_context_tokens = parts_.context;
+    driver_config.stream = config_.stream;
     rollout::EpisodeDriver::Parts driver_parts;
     driver_parts.engine = &parts_.engine;
     driver_parts.encoder = &parts_.prompter;
     driver_parts.client = &parts_.client;
-    absl::Time since = absl::Now();
-    bool verifying = false;
-    driver_parts.on_progress = [&](const rollout::DriverProgress& progress) {
-      seconds_[verifying ? "verify" : "generate"] += absl::ToDoubleSeconds(absl::Now() - since);
-      since = absl::Now();
-      verifying = progress.verifying;
-    };
     rollout::EpisodeDriver driver(driver_config, sampling, Limited(parts_.verify, config_.limits), kNoDoubt, std::move(driver_parts));
     std::vector<rollout::GroupRequest> requests;
     for (const Problem* problem : problems) {
-      rollout::GroupRequest request{problem->task.id, problem->task, {}, false};
+      rollout::GroupRequest request{problem->task.id, problem->task, {}, false, {}};
       HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts_.prompter.TaskPrompt(*problem));
       requests.push_back(std::move(request));
     }
     HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, driver.Run(requests, SamplingSeed(config_.seed, -1)));
+    seconds_["generate"] += driver.seconds().generate;
+    seconds_["verify"] += driver.seconds().verify;
     for (const Group& group : groups) HONE_RETURN_IF_ERROR(journal_->Append(group));
     groups_.insert(groups_.end(), groups.begin(), groups.end());
     return journal_->Sync();
@@ -254,7 +257,8 @@ absl::Status Execute(const RunOptions& options) {
     std::fputs(ToYaml(config).c_str(), stdout);
     return absl::OkStatus();
   }
-  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, config.threads, config.seed));
+  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, {}, config.engine},
+                                                               config.threads, config.seed));
   HONE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Create(path, ToYaml(config), options.resume));
   WatchForInterrupt();
   TaskSettings generated;  // which tasks is decided here
