@@ -1,0 +1,113 @@
+#include "rollout/sampler/family.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace hone::rollout {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+constexpr char kScaled[] = R"(=== task
+# ---
+# family: elementwise
+# ---
+import torch
+import torch.nn as nn
+
+n = 64
+
+
+class Model(nn.Module):
+    def forward(self, {{x:x~signal}}):
+        t = {{x:x~signal}} * {{k:2.0~3.0~4.0}}
+{{lines}}
+        return t
+
+
+def get_inputs():
+    return [torch.randn(n)]
+
+
+def get_init_inputs():
+    return []
+=== kernel flat 1
+{{function}}
+__global__ void k(const float* x, float* out, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) out[i] = {{f:x[i] * {{k:2.0f~3.0f~4.0f}}}};
+}
+)";
+
+std::string ErrorOf(const std::string& text) {
+  return std::string(Family::Parse(text, "scaled.txt").status().message());
+}
+
+}  // namespace
+
+TEST_CASE("A key takes the same alternative in the task and in the kernel", "[rollout][family]") {
+  const Family family = Family::Parse(kScaled, "scaled.txt").value();
+  SplitMix random(3);
+  std::set<std::string> seen;
+  for (int i = 0; i < 60; ++i) {
+    const FamilyExample example = family.Draw(random).value();
+    for (const char* factor : {"2.0", "3.0", "4.0"}) {
+      const bool in_task = example.task.reference.find(absl::StrCat(" * ", factor)) != std::string::npos;
+      const bool in_source = example.source.find(absl::StrCat("x[i] * ", factor, "f")) != std::string::npos;
+      CHECK(in_task == in_source);
+      if (in_task) seen.insert(factor);
+    }
+    CHECK_THAT(example.source, !ContainsSubstring("{{") && !ContainsSubstring("}}"));
+    CHECK_THAT(example.task.reference, !ContainsSubstring("{{") && !ContainsSubstring("~"));
+  }
+  CHECK(seen.size() == 3);
+}
+
+TEST_CASE("Lines appear in the task and as a device function, or in neither", "[rollout][family]") {
+  const Family family = Family::Parse(kScaled, "scaled.txt").value();
+  SplitMix random(5);
+  int with = 0, without = 0;
+  for (int i = 0; i < 60; ++i) {
+    const FamilyExample example = family.Draw(random).value();
+    const bool function = example.source.find("__device__ float f(float t)") != std::string::npos;
+    const bool called = example.source.find("= f(x[i]") != std::string::npos;
+    CHECK(function == called);
+    const std::string after = example.task.reference.substr(example.task.reference.find(" * "));
+    CHECK(function == (after.find("        t = ") != std::string::npos));
+    ++(function ? with : without);
+  }
+  CHECK(with > 0);
+  CHECK(without > 0);
+}
+
+TEST_CASE("Equal states draw equal examples, and unlike tasks have unlike ids", "[rollout][family]") {
+  const Family family = Family::Parse(kScaled, "folder/scaled.txt").value();
+  SplitMix one(7), two(7);
+  for (int i = 0; i < 20; ++i) {
+    const FamilyExample a = family.Draw(one).value(), b = family.Draw(two).value();
+    CHECK(a.source == b.source);
+    CHECK(a.task == b.task);
+    CHECK(a.task.id.rfind("scaled-", 0) == 0);
+  }
+  const FamilyExample a = family.Draw(one).value();
+  FamilyExample b = family.Draw(one).value();
+  while (b.task.reference == a.task.reference) b = family.Draw(one).value();
+  CHECK(a.task.id != b.task.id);
+}
+
+TEST_CASE("A family's file that is wrong is refused by name and reason", "[rollout][family]") {
+  CHECK_THAT(ErrorOf("import torch\n"), ContainsSubstring("scaled.txt: no task, or no kernel"));
+  CHECK_THAT(ErrorOf("=== task\nx\n=== kernel flat\ny\n"), ContainsSubstring("=== kernel STYLE WEIGHT"));
+  CHECK_THAT(ErrorOf("=== task\n{{a:1~2}}\n=== kernel flat 1\n{{a:1~2~3}}\n"),
+             ContainsSubstring("{{a:...}} has 2 alternatives in one place and 3 in another"));
+  CHECK_THAT(ErrorOf("=== task\nx }}\n=== kernel flat 1\ny\n"), ContainsSubstring("}} without {{"));
+  CHECK_THAT(ErrorOf("=== task\nx {{f:1\n=== kernel flat 1\ny\n"), ContainsSubstring("{{ without }}"));
+  CHECK_THAT(ErrorOf("=== task\nx {{word}}\n=== kernel flat 1\ny\n"), ContainsSubstring("{{word}} has no alternatives"));
+}
+
+}  // namespace hone::rollout
