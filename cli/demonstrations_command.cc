@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file.h"
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<FamilyExample>> DrawAll(const DemonstrationsOptions& 
   std::vector<FamilyExample> examples;
   std::set<std::string> seen;
   const auto keep = [&](FamilyExample example) {
-    example.source = kHeaders + example.source;
+    example.source = absl::StrCat(kHeaders, absl::StripTrailingAsciiWhitespace(example.source), "\n");
     if (seen.insert(example.task.reference + example.source).second) examples.push_back(std::move(example));
   };
   if (!options.families.empty()) {

@@ -51,7 +51,7 @@ void Describe(F& f, EvaluatedTasks& c) {
   f.Value("from", c.from, "suite: the tasks that ship; else a task file, folder or JSONL");
   f.Value("split", c.split, OneOf{{"train", "held_out", "all"}}, "which of them");
   f.Value("level", c.level, Range<int64_t>(0, 4), "KernelBench's; 0: any");
-  f.Value("limit", c.limit, Range<int64_t>(0, 1 << 30), "tasks at most, the first of a random order that the seed decides; 0: all");
+  f.Value("limit", c.limit, Range<int64_t>(0, 1 << 30), "tasks at most, the first of the random order that the seed decides; 0: all");
   f.Value("max_bytes", c.max_bytes, Range<int64_t>(1, int64_t{1} << 50), "of one call's tensors; larger tasks are left out");
 }
 
@@ -109,14 +109,14 @@ struct Admitted {
   std::vector<LeftOut> left_out;
 };
 
+// In a random order: whatever a run reaches in its time is a fair part.
 std::vector<Task> Wanted(std::vector<Task> tasks, const EvaluatedTasks& settings, int64_t seed) {
   std::erase_if(tasks, [&](const Task& task) {
     return (settings.split != "all" && settings.split != Name(task.split)) || (settings.level > 0 && task.level != settings.level);
   });
-  if (settings.limit == 0 || static_cast<size_t>(settings.limit) >= tasks.size()) return tasks;
   rollout::SplitMix random(static_cast<uint64_t>(seed));
-  for (size_t i = tasks.size() - 1; i > 0; --i) std::swap(tasks[i], tasks[random.Below(static_cast<int64_t>(i) + 1)]);
-  tasks.resize(static_cast<size_t>(settings.limit));
+  for (size_t i = tasks.size(); i > 1; --i) std::swap(tasks[i - 1], tasks[random.Below(static_cast<int64_t>(i))]);
+  if (settings.limit > 0) tasks.resize(std::min(tasks.size(), static_cast<size_t>(settings.limit)));
   return tasks;
 }
 

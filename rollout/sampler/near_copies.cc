@@ -118,8 +118,12 @@ bool IsPython(const std::string& word) {
 bool IsLocal(const std::vector<Token>& tokens, size_t i) {
   if (!IsWordStart(tokens[i].text[0]) || IsPython(tokens[i].text)) return false;
   if (i > 0 && tokens[i - 1].text == ".") return i > 1 && tokens[i - 2].text == "self";
-  // A keyword of a call is the library's name; that of an assignment is not.
-  return true;
+  const bool keyword = i > 0 && i + 1 < tokens.size() && tokens[i + 1].text == "=" &&
+                       (tokens[i - 1].text == "(" || tokens[i - 1].text == ",");
+  if (!keyword) return true;
+  size_t start = i;
+  while (start > 0 && !tokens[start].first) --start;
+  return tokens[start].text == "def";  // a keyword of a call is the library's name, a parameter is not
 }
 
 std::string Normalised(const std::vector<Token>& tokens) {
