@@ -97,10 +97,10 @@ def split(path, folder, mebibytes):
     sums, offset, count = [], 0, 0
     with open(path, "rb") as file:
         while offset < size:
-            raw = min(int(limit * 1.06), size - offset)
+            raw = min(int(limit * 1.02), size - offset)
             while True:
                 file.seek(offset)
-                packed = zlib.compress(file.read(raw), 6)
+                packed = zlib.compress(file.read(raw), 1)  # quantised weights: higher levels gain nothing
                 if len(packed) <= limit:
                     break
                 raw = int(raw * limit / len(packed) * 0.999)
