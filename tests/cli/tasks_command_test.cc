@@ -99,4 +99,26 @@ TEST_CASE("audit with an interpreter that has no torch is the user's error", "[c
   CHECK(absl::StrContains(result.output, "cannot import torch"));
 }
 
+TEST_CASE("decontaminate names a near copy and ends with 3, or writes the other tasks", "[cli][tasks]") {
+  constexpr char kOther[] =
+      "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, y):\n        return torch.cumsum(x @ y, dim=0).tanh()\n"
+      "def get_inputs():\n    return [torch.randn(8, 8), torch.randn(8, 8)]\ndef get_init_inputs():\n    return []\n";
+  Folder folder;
+  const std::string train = folder.Write("train.jsonl", "");
+  REQUIRE(MakeFolders(folder.Path("train")).ok());
+  folder.Write("train/copy.py", kWeakTask);
+  folder.Write("train/other.py", kOther);
+  const std::string evaluation = folder.Write("evaluated.py", absl::StrCat("# evaluated\n", kWeakTask));
+  const std::vector<std::string> check = {"decontaminate", "--training", folder.Path("train"), "--evaluation", evaluation};
+  const RunResult found = Hone(check);
+  CHECK(found.exit_code == 3);
+  CHECK(absl::StrContains(found.output, "near copies (similarity of at least 0.8): 1"));
+  std::vector<std::string> clean = check;
+  clean.insert(clean.end(), {"--clean", train});
+  CHECK(Hone(clean).exit_code == 0);
+  const std::string kept = ReadFile(train).value();
+  CHECK(absl::StrContains(kept, "cumsum"));
+  CHECK(!absl::StrContains(kept, "1e-6"));
+}
+
 }  // namespace hone

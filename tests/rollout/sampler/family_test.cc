@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -108,6 +109,26 @@ TEST_CASE("A family's file that is wrong is refused by name and reason", "[rollo
   CHECK_THAT(ErrorOf("=== task\nx }}\n=== kernel flat 1\ny\n"), ContainsSubstring("}} without {{"));
   CHECK_THAT(ErrorOf("=== task\nx {{f:1\n=== kernel flat 1\ny\n"), ContainsSubstring("{{ without }}"));
   CHECK_THAT(ErrorOf("=== task\nx {{word}}\n=== kernel flat 1\ny\n"), ContainsSubstring("{{word}} has no alternatives"));
+}
+
+TEST_CASE("Every family of the recipe draws tasks that load and kernels that declare the entry point", "[rollout][family]") {
+  const std::vector<Family> families = LoadFamilies(HONE_SOURCE_DIR "/examples/qwen2.5-coder-1.5b/families").value();
+  CHECK(families.size() >= 30);
+  for (const Family& family : families) {
+    SplitMix random(11);
+    std::set<std::string> ids;
+    for (int i = 0; i < 30; ++i) {
+      const absl::StatusOr<FamilyExample> example = family.Draw(random);
+      INFO(family.name());
+      REQUIRE(example.status().message() == "");
+      ids.insert(example->task.id);
+      CHECK(example->task.split == Split::kTrain);
+      CHECK_FALSE(example->task.variants.empty());
+      CHECK_THAT(example->source, ContainsSubstring("extern \"C\" void launch(") && ContainsSubstring("<<<") &&
+                                      ContainsSubstring("cudaStream_t stream)"));
+    }
+    CHECK(ids.size() >= 4);
+  }
 }
 
 }  // namespace hone::rollout
