@@ -64,7 +64,7 @@ Protocol ChecksOnly() {
   return protocol;
 }
 
-// Different texts only; families first, then the generator's.
+// Different texts only, of families and of the generator.
 absl::StatusOr<std::vector<FamilyExample>> DrawAll(const DemonstrationsOptions& options) {
   std::vector<FamilyExample> examples;
   std::set<std::string> seen;
@@ -94,6 +94,9 @@ absl::StatusOr<std::vector<FamilyExample>> DrawAll(const DemonstrationsOptions& 
     HONE_CHECK(program.has_value());
     keep({rollout::MakeTask(*program).task, example.demonstration.source, "generated", example.demonstration.style});
   }
+  // Mixed: hone sft holds out the end of the file.
+  rollout::SplitMix random(options.seed);
+  for (size_t i = examples.size(); i > 1; --i) std::swap(examples[i - 1], examples[random.Below(static_cast<int64_t>(i))]);
   return examples;
 }
 
