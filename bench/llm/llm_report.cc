@@ -3,7 +3,7 @@
 //   llm_report RESULTS [--record] [--commit HASH] [--machine "NVIDIA H200"]
 //
 // RESULTS holds, as far as the run got, heldout_<name>.json and kb1_<name>.json (policy.json of hone eval policy; names before,
-// sft, after and those of ablations), grpo.metrics.jsonl, sft.metrics.jsonl and sft.json. Prints Markdown. With --record the figures go to
+// sft, after and those of ablations) with their journals (.jsonl.zst), grpo.metrics.jsonl, sft.metrics.jsonl and sft.json. Prints Markdown. With --record the figures go to
 // bench/results.json, the tables between the marks of docs/learning.md, and the curves beside it.
 //
 // Figures before and after compare the tasks that both evaluations reached.
@@ -24,6 +24,7 @@
 #include "base/bootstrap.h"
 #include "base/file.h"
 #include "base/html_report.h"
+#include "base/journal.h"
 #include "base/results.h"
 #include "base/status_macros.h"
 
@@ -114,6 +115,7 @@ class Report {
     Evaluations("kb1", "KernelBench level 1, native format");
     Changes();
     Learning();
+    Samples();
     std::fputs(page_.c_str(), stdout);
     if (!options_.record) return absl::OkStatus();
     HONE_RETURN_IF_ERROR(WritePage());
@@ -207,6 +209,52 @@ class Report {
                       " steps; negative log-likelihood a token on held-out demonstrations ",
                       absl::StrFormat("%.3f before, %.3f after.\n\n", figures->value("held_out_nll_before", std::nan("")),
                                       figures->value("held_out_nll_after", std::nan(""))));
+    }
+  }
+
+  // The first turns of an evaluation's journal, by task; empty where there is none.
+  std::map<std::string, std::vector<Turn>> TurnsOf(const std::string& name) const {
+    std::map<std::string, std::vector<Turn>> turns;
+    if (!FileExists(Path(name))) return turns;
+    (void)ReadJournal(Path(name), [&](const Group& group) {
+      for (const Episode& episode : group.episodes) {
+        if (!episode.turns.empty()) turns[group.task_id].push_back(episode.turns.front());
+      }
+      return absl::OkStatus();
+    });
+    return turns;
+  }
+
+  static double SpeedOf(const Turn& turn) {
+    return turn.verdict.ok() && turn.verdict.speed() != nullptr ? turn.verdict.speed()->speedup.median : 0;
+  }
+
+  // Two held-out tasks that the base model never solved and the trained one does, the fastest first.
+  void Samples() {
+    const auto before = TurnsOf("heldout_before.jsonl.zst"), after = TurnsOf("heldout_after.jsonl.zst");
+    std::vector<std::pair<const Turn*, const Turn*>> pairs;
+    std::vector<std::string> tasks;
+    for (const auto& [task, turns] : after) {
+      const auto then = before.find(task);
+      const auto best = std::max_element(turns.begin(), turns.end(),
+                                         [](const Turn& a, const Turn& b) { return SpeedOf(a) < SpeedOf(b); });
+      if (then == before.end() || SpeedOf(*best) == 0) continue;
+      const auto solved = [](const Turn& turn) { return turn.verdict.ok(); };
+      if (std::any_of(then->second.begin(), then->second.end(), solved)) continue;
+      pairs.emplace_back(&then->second.front(), &*best);
+      tasks.push_back(task);
+    }
+    std::vector<size_t> order(pairs.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return SpeedOf(*pairs[a].second) > SpeedOf(*pairs[b].second); });
+    order.resize(std::min<size_t>(order.size(), 2));
+    if (!order.empty()) absl::StrAppend(&page_, "### Kernels before and after\n\n");
+    for (const size_t i : order) {
+      const Verdict& verdict = pairs[i].first->verdict;
+      absl::StrAppend(&page_, "`", tasks[i], "`, base model, ", std::string(Name(verdict.status)), ": ", verdict.message, "\n\n```cuda\n",
+                      pairs[i].first->source, "```\n\n");
+      absl::StrAppendFormat(&page_, "`%s`, trained model, right at %.2f times the speed of PyTorch eager:\n\n```cuda\n%s```\n\n", tasks[i],
+                            SpeedOf(*pairs[i].second), pairs[i].second->source);
     }
   }
 
