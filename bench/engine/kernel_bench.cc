@@ -1,10 +1,13 @@
 // How near each kernel of the engine comes to the memory's speed, in the shapes of Qwen2.5-1.5B and Qwen3-8B, alone and
 // with cold caches. One line of JSON a kernel and setting.
 //
-//   engine_kernel_bench
+//   engine_kernel_bench [step | products | wide | attention | sampling]
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -16,6 +19,7 @@
 #include "rollout/engine/cuda/gemv.h"
 #include "rollout/engine/cuda/paged_attention.h"
 #include "rollout/engine/cuda/sample.h"
+#include "rollout/engine/cuda/token_step.h"
 
 namespace hone::rollout::cuda {
 namespace {
@@ -27,8 +31,11 @@ __nv_bfloat16* Data(const Tensor& t) { return static_cast<__nv_bfloat16*>(t.data
 
 // Microseconds of one launch, in a graph of `count` launches.
 double Time(int count, const std::function<void(int, cudaStream_t)>& launch) {
-  cudaStream_t stream;
-  CheckCuda(cudaStreamCreate(&stream));
+  const at::Device device(at::kCUDA, 0);
+  const c10::Stream torch_stream = c10::impl::getDeviceGuardImpl(device.type())->getNewStream(device, 0);
+  c10::StreamGuard guard(torch_stream);  // for torch's own operators
+  const cudaStream_t stream = static_cast<cudaStream_t>(torch_stream.native_handle());
+  CheckCuda(cudaDeviceSynchronize());
   for (int i = 0; i < count; ++i) launch(i, stream);
   cudaGraph_t graph;
   cudaGraphExec_t ready;
@@ -49,9 +56,10 @@ double Time(int count, const std::function<void(int, cudaStream_t)>& launch) {
     CheckCuda(cudaEventElapsedTime(&ms, from, to));
     best = std::min(best, ms);
   }
+  cudaEventDestroy(from);
+  cudaEventDestroy(to);
   cudaGraphExecDestroy(ready);
   cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
   return 1e3 * best / count;
 }
 
@@ -90,6 +98,89 @@ void Products() {
   }
 }
 
+// cuBLAS, which takes the products of more rows.
+void WideProducts() {
+  struct Shape { const char* name; int in, out; };
+  const Shape shapes[] = {{"1.5b qkv", 1536, 2048}, {"1.5b o", 1536, 1536}, {"1.5b gate_up", 1536, 17920}, {"1.5b down", 8960, 1536},
+                          {"8b qkv", 4096, 6144}, {"8b o", 4096, 4096}, {"8b gate_up", 4096, 24576}, {"8b down", 12288, 4096}, {"8b logits", 4096, 151936}};
+  for (const Shape& s : shapes) {
+    const int64_t bytes = int64_t{s.in} * s.out * 2;
+    const int count = static_cast<int>(std::clamp<int64_t>((int64_t{1} << 30) / bytes, 2, 32));
+    const Tensor weights = at::empty({count, s.out, s.in}, On(at::kBFloat16)).normal_(0, 0.02);
+    for (const int rows : {8, 64, 256, 8192}) {
+      if (rows == 8192 && s.out == 151936) continue;
+      const Tensor x = at::randn({rows, s.in}, On(at::kBFloat16));
+      Tensor y = at::empty({rows, s.out}, On(at::kBFloat16));
+      const double us = Time(rows == 8192 ? 2 : count, [&](int i, cudaStream_t) { at::mm_out(y, x, weights[i].t()); });
+      std::printf("{\"kernel\": \"cublas %s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.0f, \"tflop_s\": %.0f}\n", s.name, rows, us, bytes / us / 1e3,
+                  2e-6 * rows * s.in * s.out / us);
+    }
+  }
+}
+
+// One token through the whole decoder in one kernel, and where block 0's time goes.
+void WholeSteps() {
+  struct Model { const char* name; TokenShape shape; bool bias, head_norms; };
+  for (const Model& m : {Model{"1.5b", {28, 1536, 8960, 151936, 12, 2, 128}, true, false}, Model{"8b", {36, 4096, 12288, 151936, 32, 8, 128}, false, true}}) {
+    const TokenShape& s = m.shape;
+    const int64_t qkv = (s.heads + 2 * s.kv_heads) * s.head_dim, attended = s.heads * s.head_dim;
+    std::vector<Tensor> kept;
+    const auto weight = [&](int64_t out, int64_t in) { return Data(kept.emplace_back(at::empty({out, in}, On(at::kBFloat16)).normal_(0, 0.02))); };
+    const auto ones = [&](int64_t size) { return Data(kept.emplace_back(at::ones({size}, On(at::kBFloat16)))); };
+    std::vector<TokenLayer> layers(s.layers);
+    double bytes = 2.0 * s.vocab * s.hidden;
+    for (TokenLayer& layer : layers) {
+      layer = {ones(s.hidden), weight(qkv, s.hidden), m.bias ? ones(qkv) : nullptr, m.head_norms ? ones(s.head_dim) : nullptr,
+               m.head_norms ? ones(s.head_dim) : nullptr, weight(s.hidden, attended), ones(s.hidden), weight(2 * s.intermediate, s.hidden),
+               weight(s.hidden, s.intermediate)};
+      bytes += 2.0 * s.hidden * (qkv + attended + 3.0 * s.intermediate);
+    }
+    TokenStepArgs a;
+    CheckCuda(cudaDeviceGetAttribute(&a.processors, cudaDevAttrMultiProcessorCount, 0));
+    CheckCuda(cudaDeviceGetAttribute(&a.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+    const Tensor device_layers = at::from_blob(layers.data(), {static_cast<int64_t>(layers.size() * sizeof(TokenLayer))}, at::kByte).to(On(at::kByte).device());
+    const Tensor partial = at::empty({TokenStepScratch(s)}, On(at::kFloat)), logits = at::empty({s.vocab}, On(at::kFloat));
+    const Tensor counters = at::zeros({3}, On(at::kInt)), times = at::zeros({5 * s.layers + 2}, On(at::kLong)), source = at::zeros({1}, On(at::kInt));
+    a.shape = s;
+    a.layers = static_cast<const TokenLayer*>(device_layers.const_data_ptr());
+    a.embedding = a.head = weight(s.vocab, s.hidden);
+    a.final_norm = ones(s.hidden);
+    a.sources = source.const_data_ptr<int32_t>();
+    a.norm_eps = 1e-6f;
+    a.scale = 0.088f;
+    a.x = ones(s.hidden);
+    a.qkv = ones(qkv);
+    a.gated = ones(s.intermediate);
+    a.partial = partial.mutable_data_ptr<float>();
+    a.logits = logits.mutable_data_ptr<float>();
+    a.counters = counters.mutable_data_ptr<int32_t>();
+    for (const int length : {640, 4096}) {
+      const int64_t pages = length / kPagePositions;
+      const Tensor cache = at::zeros({s.layers, pages, 2, s.kv_heads, kPagePositions, s.head_dim}, On(at::kBFloat16));
+      const Tensor table = at::randperm(pages, at::kInt).to(On(at::kInt).device()), position = at::full({1}, length - 1, On(at::kInt));
+      const Tensor angles = at::zeros({length, s.head_dim}, On(at::kBFloat16));
+      a.pages = Data(cache);
+      a.layer_stride = cache.stride(0);
+      a.tables = table.const_data_ptr<int32_t>();
+      a.positions = position.const_data_ptr<int32_t>();
+      a.angles = Data(angles);
+      a.times = nullptr;
+      const double us = Time(4, [&](int, cudaStream_t stream) { CheckCuda(TokenStep(a, stream)); });
+      a.times = reinterpret_cast<long long*>(times.mutable_data_ptr<int64_t>());
+      Time(1, [&](int, cudaStream_t stream) { CheckCuda(TokenStep(a, stream)); });
+      const Tensor host = times.cpu();
+      const int64_t* t = host.const_data_ptr<int64_t>();
+      double parts[5] = {};
+      for (int i = 1; i < 5 * s.layers; ++i) parts[i % 5] += static_cast<double>(t[i] - t[i - 1]) / s.layers;
+      std::printf("{\"kernel\": \"whole step %s\", \"length\": %d, \"us\": %.1f, \"gb_s\": %.0f, \"cycles\": {\"qkv\": %.0f, \"attention\": %.0f, "
+                  "\"o\": %.0f, \"gate_up\": %.0f, \"down\": %.0f, \"logits\": %ld, \"all\": %ld}}\n",
+                  m.name, length, us, bytes / us / 1e3, parts[0], parts[1], parts[2], parts[3], parts[4], static_cast<long>(t[5 * s.layers] - t[5 * s.layers - 1]),
+                  static_cast<long>(t[5 * s.layers] - t[0]));
+      std::fflush(stdout);
+    }
+  }
+}
+
 void Attentions() {
   struct Shape { const char* name; int heads, kv_heads; };
   for (const Shape s : {Shape{"1.5b", 12, 2}, Shape{"8b", 32, 8}}) {
@@ -106,8 +197,8 @@ void Attentions() {
       const Tensor qkv = at::randn({rows, (s.heads + 2 * s.kv_heads) * dim}, On(at::kBFloat16)), out = at::empty({rows, s.heads * dim}, On(at::kBFloat16));
       const Tensor arrived = at::zeros({rows * s.heads}, On(at::kInt));
       const int64_t bytes = int64_t{rows} * length * s.kv_heads * dim * 4;
-      for (const int warps : {4, 8}) {
-        for (const int split : {64, 128, 256, 384, 512, 1024}) {
+      for (const int warps : {2, 4, 8}) {
+        for (const int split : {128, 256, 1024}) {
           PagedAttentionArgs args;
           args.qkv = Data(qkv);
           args.out = Data(out);
@@ -160,14 +251,18 @@ void Samplings() {
 }  // namespace
 }  // namespace hone::rollout::cuda
 
-int main() {
+int main(int count, char** arguments) {
   if (const auto device = hone::policy::FindDevice("cuda"); !device.ok()) {
     std::fprintf(stderr, "%s\n", std::string(device.status().message()).c_str());
     return 2;
   }
   at::NoGradGuard no_grad;
-  hone::rollout::cuda::Products();
-  hone::rollout::cuda::Attentions();
-  hone::rollout::cuda::Samplings();
+  const std::string only = count > 1 ? arguments[1] : "";
+  const auto wanted = [&](const char* part) { return only.empty() || only == part; };
+  if (wanted("step")) hone::rollout::cuda::WholeSteps();
+  if (wanted("products")) hone::rollout::cuda::Products();
+  if (wanted("wide")) hone::rollout::cuda::WideProducts();
+  if (wanted("attention")) hone::rollout::cuda::Attentions();
+  if (wanted("sampling")) hone::rollout::cuda::Samplings();
   return 0;
 }

@@ -108,6 +108,44 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
   angles_ = angles(false);
   if (!config_.layer_is_local.empty()) local_angles_ = angles(true);
   pages_ = at::zeros({config_.num_hidden_layers, pages, 2, config_.num_key_value_heads, kPagePositions, config_.head_dim}, embedding_.options());
+  BindWholeStep(device.index());
+}
+
+// One row goes through one kernel where the model has nothing that the kernel does not know. Not in deterministic mode: it
+// adds up in an order of its own.
+void CudaDecoder::BindWholeStep(int device) {
+  const bool plain = !config_.norm_after_blocks && config_.layer_is_local.empty() && config_.embedding_scale == 1;
+  TokenStepArgs& a = whole_step_;
+  a.shape = {static_cast<int>(config_.num_hidden_layers), static_cast<int>(config_.hidden_size), static_cast<int>(config_.intermediate_size),
+             static_cast<int>(config_.vocab_size), static_cast<int>(config_.num_attention_heads), static_cast<int>(config_.num_key_value_heads),
+             static_cast<int>(config_.head_dim)};
+  int cooperative = 0;
+  CheckCuda(cudaDeviceGetAttribute(&a.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  CheckCuda(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device));
+  if (deterministic_ || !plain || cooperative == 0 || !TokenStepServes(a.shape, processors_, a.shared_bytes)) return;
+  std::vector<TokenLayer> layers;
+  for (const Layer& layer : layers_) {
+    layers.push_back({Data(layer.input_norm), Data(layer.qkv), Data(layer.qkv_bias), Data(layer.query_norm), Data(layer.key_norm), Data(layer.output),
+                      Data(layer.mlp_norm), Data(layer.gate_up), Data(layer.down)});
+  }
+  const auto on = [&](at::ScalarType type) { return embedding_.options().dtype(type); };
+  whole_layers_ = at::from_blob(layers.data(), {static_cast<int64_t>(layers.size() * sizeof(TokenLayer))}, at::kByte).to(embedding_.device());
+  whole_partial_ = at::empty({TokenStepScratch(a.shape)}, on(at::kFloat));
+  whole_counters_ = at::zeros({3}, on(at::kInt));
+  a.layers = static_cast<const TokenLayer*>(whole_layers_.const_data_ptr());
+  a.embedding = Data(embedding_);
+  a.final_norm = Data(final_norm_);
+  a.head = Data(head_);
+  a.pages = Data(pages_);
+  a.layer_stride = pages_.stride(0);
+  a.angles = Data(angles_);
+  a.norm_offset = config_.norm_adds_one ? 1.0f : 0.0f;
+  a.norm_eps = static_cast<float>(config_.rms_norm_eps);
+  a.scale = static_cast<float>(config_.Scale());
+  a.gelu = config_.activation == policy::GateActivation::kGeluTanh;
+  a.partial = whole_partial_.mutable_data_ptr<float>();
+  a.counters = whole_counters_.mutable_data_ptr<int32_t>();
+  a.processors = processors_;
 }
 
 LayerPages CudaDecoder::PagesOf(int64_t layer) const {
@@ -306,6 +344,19 @@ void CudaDecoder::DecodeAttention(int64_t index, const Tensor& qkv, Tensor& out,
   CheckCuda(PagedAttention(args, stream()));
 }
 
+void CudaDecoder::DecodeWhole(const DecodeInput& input, DecodeBuffers& part) {
+  TokenStepArgs a = whole_step_;
+  a.sources = input.sources;
+  a.draws = input.draws;
+  a.positions = input.positions;
+  a.tables = input.tables;
+  a.x = Data(part.x);
+  a.qkv = Data(part.qkv);
+  a.gated = Data(part.gated);
+  a.logits = part.logits.mutable_data_ptr<float>();
+  CheckCuda(TokenStep(a, stream()));
+}
+
 // Five kernels a layer: what lies between two products is part of the product's kernel.
 void CudaDecoder::DecodeThin(const DecodeInput& input, DecodeBuffers& part) {
   Tensor &x = part.x, &mixed = part.mixed, unused;
@@ -391,6 +442,10 @@ Tensor CudaDecoder::Decode(const DecodeInput& input, const DecodeBuffers& buffer
   DecodeBuffers part = buffers;
   for (Tensor* tensor : {&part.x, &part.normed, &part.qkv, &part.attended, &part.mixed, &part.gate_up, &part.gated, &part.logits}) {
     *tensor = tensor->narrow(0, 0, input.rows);
+  }
+  if (input.rows == 1 && whole_step_.processors > 0) {
+    DecodeWhole(input, part);
+    return part.logits;
   }
   Embedded(input.sources, input.draws, part.x);
   if (input.rows <= kMaxGemvRows && !adapted_) {

@@ -17,6 +17,7 @@
 #include "policy/model/device.h"
 #include "rollout/engine/cuda/paged_attention.h"
 #include "rollout/engine/cuda/rows.h"
+#include "rollout/engine/cuda/token_step.h"
 
 namespace hone::rollout::cuda {
 
@@ -92,6 +93,8 @@ class CudaDecoder {
   at::Tensor PrefillAttention(int64_t index, const at::Tensor& qkv, const PrefillInput& input);
   void DecodeAttention(int64_t index, const at::Tensor& qkv, at::Tensor& out, const DecodeInput& input, const at::Tensor& partial,
                        const at::Tensor& arrived);
+  void BindWholeStep(int device);
+  void DecodeWhole(const DecodeInput& input, DecodeBuffers& part);
   void DecodeThin(const DecodeInput& input, DecodeBuffers& part);
   void DecodeWide(const DecodeInput& input, DecodeBuffers& part);
   int SplitPositions(int64_t rows, int64_t table_stride) const;
@@ -106,6 +109,8 @@ class CudaDecoder {
   std::vector<Layer> layers_;
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin
   at::Tensor pages_;                  // [layers, pages, 2, kv_heads, kPagePositions, head_dim]
+  TokenStepArgs whole_step_;          // processors 0: one row goes through several kernels, too
+  at::Tensor whole_layers_, whole_partial_, whole_counters_;
 };
 
 }  // namespace hone::rollout::cuda

@@ -8,15 +8,11 @@
 
 #include <cstdint>
 
+#include "rollout/engine/cuda/ptx.cuh"
+
 namespace hone::rollout::cuda {
 
 using Bf16 = __nv_bfloat16;
-
-/// Everything that earlier kernels wrote is visible after this. What comes before it may only read weights, cache pages
-/// of earlier steps and the step's inputs.
-__device__ __forceinline__ void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// The next kernel may be put on the machine once every block has said so.
-__device__ __forceinline__ void LetNextKernelStart() { asm volatile("griddepcontrol.launch_dependents;"); }
 
 __device__ __forceinline__ float Round(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
 __device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
@@ -67,22 +63,27 @@ __device__ __forceinline__ float Gated(float gate, float up, bool gelu) {
   return Round(a) * up;
 }
 
+/// `cluster` blocks along x form a cluster.
 template <class Kernel, class Args>
-cudaError_t Launch(Kernel kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, const Args& args) {
+cudaError_t Launch(Kernel kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, const Args& args, int cluster = 1) {
   if (shared_bytes > 32 * 1024) {
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     if (error != cudaSuccess) return error;
   }
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = cluster;
+  attributes[1].val.clusterDim.y = 1;
+  attributes[1].val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = cluster > 1 ? 2 : 1;
   return cudaLaunchKernelEx(&config, kernel, args);
 }
 

@@ -1,49 +1,12 @@
 #include "rollout/engine/cuda/device.cuh"
+#include "rollout/engine/cuda/page_attention.cuh"
 #include "rollout/engine/cuda/paged_attention.h"
 #include "rollout/engine/cuda/rotate.cuh"
 
 namespace hone::rollout::cuda {
 namespace {
 
-constexpr int kQueries = 16;  // of one key head that a block takes together: the rows of a tensor-core tile
 constexpr int kStages = 2;    // pages in flight a warp
-
-__device__ __forceinline__ uint32_t SharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
-
-// 16 bytes into shared memory, zeros when not `valid`.
-__device__ __forceinline__ void CopyAsync(uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-__device__ __forceinline__ void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
-
-__device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], uint32_t at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at)
-               : "memory");
-}
-__device__ __forceinline__ void LoadMatricesTransposed(uint32_t (&r)[4], uint32_t at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at)
-               : "memory");
-}
-__device__ __forceinline__ void Multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Shared tiles are rows of kDim numbers in 16-byte chunks; a chunk's place is mixed with its row, so that the eight rows
-// of a matrix lie in different banks.
-template <int kDim>
-__device__ __forceinline__ uint32_t ChunkOffset(int row, int chunk) {
-  return static_cast<uint32_t>(row * kDim * 2 + ((chunk ^ (row & 7)) * 16));
-}
 
 // Bytes of a block's shared memory: queries, then a ring of (keys, values) pages for each warp. The ring is used again to
 // join the warps.
@@ -56,8 +19,8 @@ constexpr int SharedBytes(int warps) {
 
 template <int kDim, int kWarps>
 __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedAttentionArgs a) {
-  constexpr int kChunks = kDim / 8, kPageBytes = kPagePositions * kDim * 2, kThreads = kWarps * 32;
-  extern __shared__ __align__(128) unsigned char shared[];
+  constexpr int kPageBytes = kPagePositions * kDim * 2, kThreads = kWarps * 32;
+  unsigned char* shared = DynamicShared();
   __shared__ float row_max[kWarps][kQueries], row_sum[kWarps][kQueries];
   __shared__ int last_block;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -80,16 +43,8 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
   const uint32_t ring_at = queries_at + kQueries * kDim * 2 + warp * kStages * 2 * kPageBytes;
   const auto fetch = [&](int page, int stage) {
     const Bf16* keys = a.pages.data + (static_cast<int64_t>(table[page]) * 2 * kv_heads + kv) * kPagePositions * kDim;
-    const Bf16* values = keys + static_cast<int64_t>(kv_heads) * kPagePositions * kDim;
-    const uint32_t at = ring_at + stage * 2 * kPageBytes;
-#pragma unroll
-    for (int i = 0; i < kPagePositions * kChunks / 32; ++i) {
-      const int piece = i * 32 + lane, r = piece / kChunks, chunk = piece % kChunks;
-      const int p = page * kPagePositions + r;
-      const bool valid = p >= begin && p < end;
-      CopyAsync(at + ChunkOffset<kDim>(r, chunk), keys + piece * 8, valid);
-      CopyAsync(at + kPageBytes + ChunkOffset<kDim>(r, chunk), values + piece * 8, valid);
-    }
+    FetchPage<kDim>(keys, static_cast<int64_t>(kv_heads) * kPagePositions * kDim, page * kPagePositions, begin, end,
+                    ring_at + stage * 2 * kPageBytes);
   };
   // Pages without the new token were written by earlier steps: they may be fetched before the projection has ended.
   const int own_page = position / kPagePositions;
@@ -123,17 +78,16 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
     }
 #pragma unroll
     for (int i = 0; i < kDim / 64; ++i) {
-      const int d = PairAt<kDim>(lane, i), e = d + kDim / 2;
-      *reinterpret_cast<Bf16*>(query_tile + ChunkOffset<kDim>(q, d / 8) + d % 8 * 2) = __float2bfloat16_rn(low[i]);
-      *reinterpret_cast<Bf16*>(query_tile + ChunkOffset<kDim>(q, e / 8) + e % 8 * 2) = __float2bfloat16_rn(high[i]);
+      const int d = PairAt<kDim>(lane, i);
+      StoreInTile<kDim>(query_tile, q, d, low[i]);
+      StoreInTile<kDim>(query_tile, q, d + kDim / 2, high[i]);
     }
   }
   __threadfence_block();
   __syncthreads();
 
   const float scale = a.scale * 1.4426950408889634f;  // scores in powers of two
-  float out[kDim / 8][4] = {};
-  float best[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};  // of rows lane / 4 and lane / 4 + 8
+  PageAttention<kDim> attention;
   if (!early && page <= last_page) fetch(page, 0);
   CommitCopies();
   int stage = 0;
@@ -142,86 +96,16 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
     CommitCopies();
     WaitForCopies<1>();
     __syncwarp();
-    const uint32_t keys_at = ring_at + stage * 2 * kPageBytes, values_at = keys_at + kPageBytes;
-    float score[2][4] = {};
-#pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
-      uint32_t q[4], key[4];
-      LoadMatrices(q, queries_at + ChunkOffset<kDim>(lane % 16, 2 * k + lane / 16));
-      LoadMatrices(key, keys_at + ChunkOffset<kDim>(lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
-      Multiply(score[0], q, key[0], key[1]);
-      Multiply(score[1], q, key[2], key[3]);
-    }
-    float top[2] = {best[0], best[1]};
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int p = page * kPagePositions + t * 8 + lane % 4 * 2 + i % 2;
-        score[t][i] = p >= begin && p < end ? score[t][i] * scale : -INFINITY;
-        top[i / 2] = fmaxf(top[i / 2], score[t][i]);
-      }
-    }
-    float shrink[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffffu, top[h], 1));
-      top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffffu, top[h], 2));
-      shrink[h] = exp2f(best[h] - top[h]);  // the first page of a range always holds a valid position
-      best[h] = top[h];
-      sum[h] *= shrink[h];
-    }
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        score[t][i] = exp2f(score[t][i] - best[i / 2]);
-        sum[i / 2] += score[t][i];
-      }
-    }
-    const uint32_t weights[4] = {Pack(score[0][0], score[0][1]), Pack(score[0][2], score[0][3]),
-                                 Pack(score[1][0], score[1][1]), Pack(score[1][2], score[1][3])};
-#pragma unroll
-    for (int d = 0; d < kDim / 16; ++d) {
-      uint32_t value[4];
-      LoadMatricesTransposed(value, values_at + ChunkOffset<kDim>(lane % 16, 2 * d + lane / 16));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float(&o)[4] = out[2 * d + half];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) o[i] *= shrink[i / 2];
-        Multiply(o, weights, value[2 * half], value[2 * half + 1]);
-      }
-    }
+    const uint32_t keys_at = ring_at + stage * 2 * kPageBytes;
+    attention.Add(queries_at, keys_at, keys_at + kPageBytes, page * kPagePositions, begin, end, scale);
     __syncwarp();
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
-    sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
   }
 
   // Joins the warps: each leaves its rows in shared memory, then every thread adds up its own numbers.
   WaitForCopies<0>();
   __syncthreads();
   float* join = reinterpret_cast<float*>(shared + kQueries * kDim * 2);  // [kWarps][kQueries][kDim]
-  if (lane % 4 == 0) {
-    row_max[warp][lane / 4] = best[0];
-    row_max[warp][lane / 4 + 8] = best[1];
-    row_sum[warp][lane / 4] = sum[0];
-    row_sum[warp][lane / 4 + 8] = sum[1];
-  }
-#pragma unroll
-  for (int n = 0; n < kDim / 8; ++n) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int q = lane / 4 + 8 * h;
-      if (q < queries) {
-        float2* to = reinterpret_cast<float2*>(join + (warp * kQueries + q) * kDim + n * 8 + lane % 4 * 2);
-        *to = make_float2(out[n][2 * h], out[n][2 * h + 1]);
-      }
-    }
-  }
+  attention.Leave(queries, join + warp * kQueries * kDim, row_max[warp], row_sum[warp]);
   __syncthreads();
   const bool alone = first_split == last_split;
   const int64_t heads_before = static_cast<int64_t>(row) * a.heads + first_query;
@@ -229,16 +113,7 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
   float* weights_at = a.partial + static_cast<int64_t>(a.rows) * a.heads * a.max_splits * kDim;
   for (int i = threadIdx.x; i < queries * kDim; i += kThreads) {
     const int q = i / kDim, d = i % kDim;
-    float top = -INFINITY;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, row_max[w][q]);
-    float total = 0, value = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      const float factor = exp2f(row_max[w][q] - top);  // 0 for a warp without pages
-      total += factor * row_sum[w][q];
-      value += factor * join[(w * kQueries + q) * kDim + d];
-    }
+    const auto [value, top, total] = JoinWarps<kDim, kWarps>(join, row_max, row_sum, q, d);
     if (alone) {
       a.out[(heads_before + q) * kDim + d] = __float2bfloat16_rn(value / total);
     } else {
@@ -297,7 +172,12 @@ cudaError_t Run(const PagedAttentionArgs& a, cudaStream_t stream) {
 
 template <int kDim>
 cudaError_t RunWarps(const PagedAttentionArgs& a, cudaStream_t stream) {
-  return a.warps == 8 ? Run<kDim, 8>(a, stream) : Run<kDim, 4>(a, stream);
+  switch (a.warps) {
+    case 2: return Run<kDim, 2>(a, stream);
+    case 4: return Run<kDim, 4>(a, stream);
+    case 8: return Run<kDim, 8>(a, stream);
+    default: return cudaErrorInvalidValue;
+  }
 }
 
 }  // namespace
@@ -311,7 +191,7 @@ cudaError_t PagedAttention(const PagedAttentionArgs& args, cudaStream_t stream) 
   switch (args.pages.head_dim) {
     case 64: return RunWarps<64>(args, stream);
     case 128: return RunWarps<128>(args, stream);
-    case 256: return Run<256, 4>(args, stream);
+    case 256: return args.warps == 2 ? Run<256, 2>(args, stream) : Run<256, 4>(args, stream);
     default: return cudaErrorInvalidValue;
   }
 }

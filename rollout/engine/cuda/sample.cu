@@ -1,3 +1,5 @@
+#include <cooperative_groups.h>
+
 #include "rollout/engine/cuda/device.cuh"
 #include "rollout/engine/cuda/sample.h"
 
@@ -10,6 +12,7 @@ constexpr int kStatsThreads = 256;
 constexpr int kMaxVocab = 127 * kSampleChunk;
 constexpr int kMaxChunks = kMaxVocab / kSampleChunk;
 constexpr int kBins = 256;
+constexpr int kMaxTeam = 8;
 
 // The n-th number of a stream, as rollout/engine/philox.h.
 __device__ double Uniform(uint64_t seed, uint64_t stream, uint64_t n) {
@@ -186,11 +189,71 @@ struct FilterScratch {
   // Sums of each warp's masses in two words, because shared memory adds only 32 bits by itself: a warp sees fewer than
   // 2^14 tokens (kMaxVocab), and masses have 18 low and 18 high bits.
   uint32_t low[kWarps][kBins], high[kWarps][kBins];
-  unsigned long long bins[kBins];
+  unsigned long long own_bins[2][kBins];  // that the team's other blocks read, in turn
+  unsigned long long bins[kBins];         // of the team
   uint32_t listed[kListed];
   unsigned long long chosen[2];
-  unsigned long long sums[kWarps];
+  unsigned long long sums[kWarps], own_sum[2];
   int count;
+};
+
+// The blocks of one row, a cluster: each takes a run of ids. What they tell each other lies in two places in turn, so that
+// one meeting a round is enough.
+class Team {
+ public:
+  __device__ explicit Team(FilterScratch& f) : f_(f), cluster_(cooperative_groups::this_cluster()) {}
+  __device__ int rank() const { return static_cast<int>(cluster_.block_rank()); }
+  __device__ int size() const { return static_cast<int>(cluster_.num_blocks()); }
+  __device__ void Meet() { cluster_.sync(); }
+
+  // f.bins: the sums of all blocks' bins.
+  __device__ void JoinBins(unsigned long long own) {
+    if (threadIdx.x < kBins) f_.own_bins[turn_][threadIdx.x] = own;
+    Meet();
+    if (threadIdx.x < kBins) {
+      unsigned long long sum = 0;
+      for (int r = 0; r < size(); ++r) sum += *cluster_.map_shared_rank(&f_.own_bins[turn_][threadIdx.x], r);
+      f_.bins[threadIdx.x] = sum;
+    }
+    turn_ ^= 1;
+    __syncthreads();
+  }
+  // The sum of x over the warps before this one, of this block and the blocks before it, and over all. x is one number a
+  // warp. Integers, so that the order does not matter.
+  struct Sums {
+    unsigned long long before = 0, all = 0;
+  };
+  __device__ Sums Add(unsigned long long x) {
+    const int warp = threadIdx.x / 32;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) f_.sums[warp] = x;
+    __syncthreads();
+    Sums sums;
+    unsigned long long own = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) sums.before += f_.sums[w];
+      own += f_.sums[w];
+    }
+    if (threadIdx.x == 0) f_.own_sum[turn_] = own;
+    Meet();
+    for (int r = 0; r < size(); ++r) {
+      const unsigned long long other = *cluster_.map_shared_rank(&f_.own_sum[turn_], r);
+      if (r < rank()) sums.before += other;
+      sums.all += other;
+    }
+    turn_ ^= 1;
+    return sums;
+  }
+
+ private:
+  FilterScratch& f_;
+  cooperative_groups::cluster_group cluster_;
+  int turn_ = 0;
+};
+
+// Ids that a block looks at.
+struct Run {
+  int from, to;
 };
 
 struct Cut {
@@ -201,8 +264,8 @@ struct Cut {
 
 // The depth at which the running amount, most likely first, reaches `wanted` (> 0): counts or masses. Found byte by byte
 // of the depth; after the first only the tokens of its bin matter.
-__device__ Cut FindCut(const float* logits, int vocab, const RowState& state, float inverse, unsigned long long wanted,
-                       bool masses, FilterScratch& f) {
+__device__ Cut FindCut(const float* logits, Run run, const RowState& state, float inverse, unsigned long long wanted, bool masses,
+                       FilterScratch& f, Team& team) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   uint32_t prefix = 0;
   unsigned long long before = 0, at = 0;
@@ -225,16 +288,15 @@ __device__ Cut FindCut(const float* logits, int vocab, const RowState& state, fl
       for (int i = threadIdx.x; i < f.count; i += kThreads) count(f.listed[i]);
     } else {
 #pragma unroll 4
-      for (int id = threadIdx.x; id < vocab; id += kThreads) count(Depth(logits[id], state.best, inverse));
+      for (int id = run.from + threadIdx.x; id < run.to; id += kThreads) count(Depth(logits[id], state.best, inverse));
     }
     __syncthreads();
     if (shift == 16) listed = f.count <= kListed;
+    unsigned long long own_bin = 0;
     if (threadIdx.x < kBins) {
-      unsigned long long sum = 0;
-      for (int w = 0; w < kWarps; ++w) sum += f.low[w][threadIdx.x] + (static_cast<unsigned long long>(f.high[w][threadIdx.x]) << 18);
-      f.bins[threadIdx.x] = sum;
+      for (int w = 0; w < kWarps; ++w) own_bin += f.low[w][threadIdx.x] + (static_cast<unsigned long long>(f.high[w][threadIdx.x]) << 18);
     }
-    __syncthreads();
+    team.JoinBins(own_bin);
     if (warp == 0) {  // 8 bins a lane
       unsigned long long own = 0;
       for (int b = 0; b < 8; ++b) own += f.bins[lane * 8 + b];
@@ -269,27 +331,17 @@ __device__ unsigned long long WarpSum64(unsigned long long x) {
   return x;
 }
 
-// Sums over the block, to every thread; integers, so that the order does not matter.
-__device__ unsigned long long BlockSum64(unsigned long long x, FilterScratch& f) {
-  x = WarpSum64(x);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) f.sums[threadIdx.x / 32] = x;
-  __syncthreads();
-  unsigned long long sum = 0;
-  for (int w = 0; w < kWarps; ++w) sum += f.sums[w];
-  return sum;
-}
-
 // What the filters leave: tokens above a depth, and at it the first `equals` by id.
 struct Kept {
   uint32_t limit = 0xffffffffu;
   unsigned long long equals = ~0ull;
 };
 
-__device__ Kept ApplyFilters(const float* logits, int vocab, const RowState& state, const SampleRow& s, float inverse, FilterScratch& f) {
+__device__ Kept ApplyFilters(const float* logits, int vocab, Run run, const RowState& state, const SampleRow& s, float inverse,
+                             FilterScratch& f, Team& team) {
   Kept kept;
   if (s.top_k > 0 && s.top_k < vocab) {
-    const Cut cut = FindCut(logits, vocab, state, inverse, s.top_k, false, f);
+    const Cut cut = FindCut(logits, run, state, inverse, s.top_k, false, f, team);
     kept.limit = cut.depth;
     const unsigned long long needed = s.top_k - cut.before;
     kept.equals = needed >= cut.at ? ~0ull : needed;
@@ -297,13 +349,13 @@ __device__ Kept ApplyFilters(const float* logits, int vocab, const RowState& sta
   if (s.top_p < 1) {
     unsigned long long mass = 0;  // of what top-k left
 #pragma unroll 4
-    for (int id = threadIdx.x; id < vocab; id += kThreads) {
+    for (int id = run.from + threadIdx.x; id < run.to; id += kThreads) {
       const uint32_t depth = Depth(logits[id], state.best, inverse);
       if (depth < kept.limit || (depth == kept.limit && kept.equals == ~0ull)) mass += Mass(depth);
     }
-    mass = BlockSum64(mass, f) + (kept.equals == ~0ull ? 0 : kept.equals * Mass(kept.limit));
+    mass = team.Add(WarpSum64(mass)).all + (kept.equals == ~0ull ? 0 : kept.equals * Mass(kept.limit));
     const unsigned long long wanted = max(1ull, min(mass, __double2ull_ru(static_cast<double>(s.top_p) * static_cast<double>(mass))));
-    const Cut cut = FindCut(logits, vocab, state, inverse, wanted, true, f);
+    const Cut cut = FindCut(logits, run, state, inverse, wanted, true, f, team);
     const unsigned long long each = max(1ull, Mass(cut.depth));
     unsigned long long needed = wanted > cut.before ? (wanted - cut.before + each - 1) / each : 1;
     if (needed * each >= cut.at) needed = ~0ull;
@@ -323,20 +375,18 @@ __device__ Kept ApplyFilters(const float* logits, int vocab, const RowState& sta
 __device__ void DrawFiltered(const SampleArgs& a, int row, const RowState& state, const SampleRow& s, double uniform,
                              float inverse, FilterScratch& f) {
   const float* logits = LogitsOf(a, row);
-  const Kept kept = ApplyFilters(logits, a.vocab, state, s, inverse, f);
+  Team team(f);
+  const Run run{static_cast<int>(static_cast<int64_t>(a.vocab) * team.rank() / team.size()),
+                static_cast<int>(static_cast<int64_t>(a.vocab) * (team.rank() + 1) / team.size())};
+  const Kept kept = ApplyFilters(logits, a.vocab, run, state, s, inverse, f, team);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int segment = (a.vocab + kWarps - 1) / kWarps, from = min(a.vocab, warp * segment), to = min(a.vocab, from + segment);
+  const int segment = (run.to - run.from + kWarps - 1) / kWarps, from = min(run.to, run.from + warp * segment), to = min(run.to, from + segment);
   const bool all_equals = kept.equals == ~0ull;
   unsigned long long equals_before = 0;
   if (!all_equals) {
     unsigned long long count = 0;
     for (int id = from + lane; id < to; id += 32) count += Depth(logits[id], state.best, inverse) == kept.limit;
-    count = WarpSum64(count);
-    __syncthreads();
-    if (lane == 0) f.sums[warp] = count;
-    __syncthreads();
-    for (int w = 0; w < warp; ++w) equals_before += f.sums[w];
-    __syncthreads();
+    equals_before = team.Add(WarpSum64(count)).before;
   }
   // Mass of the lane's token in the 32 from `base`; `seen` counts equals.
   const auto mass_at = [&](int base, unsigned long long& seen) -> unsigned long long {
@@ -353,16 +403,10 @@ __device__ void DrawFiltered(const SampleArgs& a, int row, const RowState& state
 #pragma unroll 4
   for (int base = from; base < to; base += 32) own += mass_at(base, seen);
   own = WarpSum64(own);
-  __syncthreads();
-  if (lane == 0) f.sums[warp] = own;
-  __syncthreads();
-  unsigned long long total = 0, before = 0;
-  for (int w = 0; w < kWarps; ++w) {
-    if (w == warp) before = total;
-    total += f.sums[w];
-  }
+  auto [before, total] = team.Add(own);
+  team.Meet();  // the others have read this block's memory
   if (total == 0) {
-    if (threadIdx.x == 0) a.draws[row] = Draw{};
+    if (threadIdx.x == 0 && team.rank() == 0) a.draws[row] = Draw{};
     return;
   }
   // total < 2^55 and uniform < 1: the product is below total after rounding down.
@@ -398,9 +442,10 @@ __global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
   __shared__ double total;
   LetNextKernelStart();
   WaitForEarlierKernels();
-  const int row = blockIdx.x, chunks = (a.vocab + kSampleChunk - 1) / kSampleChunk;
+  const int row = blockIdx.y, chunks = (a.vocab + kSampleChunk - 1) / kSampleChunk;
   const SampleRow s = a.rows[row];
-  if (s.active == 0) return;
+  const bool filtered = s.temperature != 0 && (s.top_k > 0 || s.top_p < 1 || s.min_p > 0);
+  if (s.active == 0 || (!filtered && blockIdx.x > 0)) return;
   const ChunkStats* stats = a.stats + static_cast<int64_t>(row) * chunks;
   const float inverse = Inverse(s);
   RowState state{-INFINITY, a.vocab, 0};
@@ -437,7 +482,7 @@ __global__ void __launch_bounds__(kThreads) DrawKernel(const SampleArgs a) {
     return;
   }
   const double uniform = Uniform(s.seed, s.stream, s.index);
-  if (s.top_k > 0 || s.top_p < 1 || s.min_p > 0) {
+  if (filtered) {
     DrawFiltered(a, row, state, s, uniform, inverse, *reinterpret_cast<FilterScratch*>(shared));
   } else {
     DrawUnfiltered(a, row, state, chunk_mass, chunks, uniform, inverse, warp_sums, winner);
@@ -452,7 +497,10 @@ cudaError_t Sample(const SampleArgs& args, cudaStream_t stream) {
   if (const cudaError_t error = Launch(StatsKernel, dim3(chunks, args.count), dim3(kStatsThreads), 0, stream, args); error != cudaSuccess) {
     return error;
   }
-  return Launch(DrawKernel, dim3(args.count), dim3(kThreads), sizeof(FilterScratch), stream, args);
+  // Few rows: several blocks each, which filters keep busy.
+  int team = kMaxTeam;
+  while (team > 1 && team * args.count > 2 * 132) team /= 2;
+  return Launch(DrawKernel, dim3(team, args.count), dim3(kThreads), sizeof(FilterScratch), stream, args, team);
 }
 
 }  // namespace hone::rollout::cuda

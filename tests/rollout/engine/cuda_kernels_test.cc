@@ -3,8 +3,10 @@
 #include <cmath>
 #include <vector>
 
+#include "policy/model/decoder.h"
 #include "policy/model/device.h"
 #include "policy/model/rows.h"
+#include "rollout/engine/cuda/cuda_decoder.h"
 #include "rollout/engine/cuda/gemv.h"
 #include "rollout/engine/cuda/paged_attention.h"
 #include "rollout/engine/cuda/rows.h"
@@ -203,7 +205,7 @@ TEST_CASE("Paged attention agrees with plain attention over the same pages", "[r
   for (const Shape shape : {Shape{12, 2, 128}, Shape{32, 8, 128}, Shape{4, 4, 64}, Shape{14, 2, 64}, Shape{8, 4, 256}, Shape{40, 2, 128}}) {
     for (const int64_t window : {0, 50}) {
       for (const int split : {128, 256}) {
-        for (const int warps : {4, 8}) {
+        for (const int warps : {2, 4, 8}) {
           for (const bool normed : {false, true}) {
             Paged c(shape.heads, shape.kv_heads, shape.dim, {0, 15, 16, 100, 127, 128, 511, 700});
             const Tensor query_norm = normed ? Random({shape.dim}, 0.1) + 1 : Tensor(), key_norm = normed ? Random({shape.dim}, 0.1) + 1 : Tensor();
@@ -252,6 +254,75 @@ TEST_CASE("Paged attention agrees with plain attention over the same pages", "[r
           }
         }
       }
+    }
+  }
+}
+
+policy::ModelConfig StepConfig(int64_t hidden, int64_t intermediate, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  policy::ModelConfig config;
+  config.vocab_size = 5003;
+  config.hidden_size = hidden;
+  config.intermediate_size = intermediate;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = heads;
+  config.num_key_value_heads = kv_heads;
+  config.head_dim = head_dim;
+  config.max_position_embeddings = 4096;
+  return config;
+}
+
+TEST_CASE("A step of one sequence in one kernel agrees with the kernels for several rows", "[rollout][cuda][gpu]") {
+  HONE_NEEDS_GPU();
+  at::NoGradGuard no_grad;
+  std::vector<policy::ModelConfig> configs{StepConfig(1536, 8960, 12, 2, 128), StepConfig(4096, 12288, 32, 8, 128), StepConfig(256, 520, 6, 2, 64),
+                                           StepConfig(2056, 5504, 16, 16, 128)};
+  configs[0].attention_bias = true;
+  configs[1].query_key_norm = true;
+  configs[1].tie_word_embeddings = false;
+  for (const policy::ModelConfig& config : configs) {
+    const auto decoder = policy::Decoder::Create(config, {at::Device(at::kCUDA, 0), at::kBFloat16}).value();
+    decoder->parameters().Initialize(3);
+    for (const policy::NamedTensor& named : decoder->parameters().named()) {
+      Tensor tensor = named.tensor;
+      if (named.name.ends_with("bias")) tensor.normal_(0, 0.3);
+      if (named.name.ends_with("norm.weight")) tensor.normal_(1, 0.2);
+    }
+    const int64_t stride = 256;
+    const auto forward = CudaDecoder::Create(*decoder, stride, false).value();
+    const DecodeBuffers buffers = forward->MakeBuffers(2, stride);
+    const Tensor tables = (stride - 1 - at::arange(stride, at::kInt)).expand({2, stride}).contiguous().to(at::kCUDA);
+    for (const int32_t length : {1, 15, 16, 300, 2300}) {
+      INFO("hidden " << config.hidden_size << " length " << length);
+      std::vector<int32_t> ids, positions, slots;
+      for (int32_t t = 0; t < length; ++t) {
+        ids.push_back((7 * t + 11) % 5003);
+        positions.push_back(t);
+        slots.push_back((static_cast<int32_t>(stride) - 1 - t / kPagePositions) * kPagePositions + t % kPagePositions);
+      }
+      const auto ints = [](const std::vector<int32_t>& v) { return at::tensor(v, at::kInt).to(at::kCUDA); };
+      PrefillInput prompt;
+      prompt.ids = ints(ids);
+      prompt.positions = ints(positions);
+      prompt.slots = ints(slots);
+      prompt.query_offsets = prompt.key_offsets = ints({0, length});
+      prompt.max_queries = prompt.max_keys = length;
+      forward->Prefill(prompt);
+      const Tensor source = ints({99, 99}), position = ints({length, length});
+      DecodeInput step;
+      step.sources = source.const_data_ptr<int32_t>();
+      step.positions = position.const_data_ptr<int32_t>();
+      step.tables = tables.const_data_ptr<int32_t>();
+      step.table_stride = static_cast<int>(stride);
+      const auto logits = [&](int rows) {
+        step.rows = rows;
+        buffers.logits.fill_(std::nan(""));
+        return forward->Decode(step, buffers)[0].clone();
+      };
+      const Tensor one = logits(1), several = logits(2), again = logits(1);
+      const double size = several.square().mean().sqrt().item<double>();
+      CHECK((one - several).abs().mean().item<double>() < 0.012 * size);
+      CHECK((one - several).abs().max().item<double>() < 0.08 * size);
+      CHECK(at::equal(one, again));
     }
   }
 }
