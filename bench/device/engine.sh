@@ -13,6 +13,6 @@ done
 "$build/bin/engine_kernel_bench"
 if python3 -c 'import transformers' 2>/dev/null; then
   for shape in qwen1_5b qwen8b; do
-    for batch in 1 64 256; do python3 "$(dirname "$0")/engine_hf.py" "$shape" "$batch" 64; done
+    python3 "$(dirname "$0")/engine_hf.py" "$shape" 1,64,256 64
   done
 fi

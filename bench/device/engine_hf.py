@@ -1,10 +1,13 @@
 """What HF transformers generates a second with random weights of the shapes that engine_bench uses; one line of JSON a case.
 
-    python3 bench/device/engine_hf.py SHAPE BATCH TOKENS [DEVICE [PROMPT]]     # SHAPE: qwen1_5b or qwen8b
+    python3 bench/device/engine_hf.py SHAPE BATCH[,BATCH ...] TOKENS [--device cpu] [--prompt 64]    # qwen1_5b or qwen8b
+        [--record results.json --machine "NVIDIA H200" --commit HASH]
 """
 
+import argparse
+import datetime
 import json
-import sys
+import os
 import time
 
 import torch
@@ -20,23 +23,57 @@ def config(shape):
                                     num_key_value_heads=2, tie_word_embeddings=True, **common)
 
 
-def main(shape, batch, tokens, device="cuda", prompt=512):
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.bfloat16)
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    with torch.device(device):
-        model = transformers.AutoModelForCausalLM.from_config(config(shape), attn_implementation="sdpa").eval()
-    ids = torch.randint(0, 151936, (batch, prompt), device=device)
+def measure(model, batch, arguments):
+    """Tokens a second, prompts included, as engine_bench counts them."""
+    wait = torch.cuda.synchronize if arguments.device == "cuda" else lambda: None
+    ids = torch.randint(0, 151936, (batch, arguments.prompt), device=arguments.device)
     seconds = None
-    for length in (8, tokens):  # the first is to warm up
+    for tokens in (8, arguments.tokens):  # the first is to warm up
         wait()
         start = time.time()
-        model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=True, max_new_tokens=length, min_new_tokens=length, pad_token_id=0)
+        model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=True, max_new_tokens=tokens, min_new_tokens=tokens, pad_token_id=0)
         wait()
         seconds = time.time() - start
-    print(json.dumps({"engine": "transformers " + transformers.__version__, "shape": shape, "batch": batch, "prompt": prompt,
-                      "tokens": tokens, "tok_s": round(batch * tokens / seconds, 1)}), flush=True)
+    return batch * arguments.tokens / seconds
+
+
+def record(arguments, batch, tok_s):
+    """Puts the figure into results.json as the bench programs do."""
+    results = []
+    if os.path.exists(arguments.record):
+        with open(arguments.record) as file:
+            results = json.load(file)
+    row = {"id": f"engine.{arguments.shape}.hf_b{batch}_tok_s", "value": tok_s, "unit": "tok/s",
+           "command": f"bench/device/engine_hf.py {arguments.shape} {batch} {arguments.tokens}", "machine": arguments.machine,
+           "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(), "commit": arguments.commit}
+    kept = [r for r in results if (r["id"], r["machine"]) != (row["id"], row["machine"])]
+    with open(arguments.record, "w") as file:
+        json.dump(sorted(kept + [row], key=lambda r: (r["id"], r["machine"])), file, indent=2)
+        file.write("\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shape", choices=["qwen1_5b", "qwen8b"])
+    parser.add_argument("batches", type=lambda text: [int(batch) for batch in text.split(",")])
+    parser.add_argument("tokens", type=int)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--prompt", type=int, default=512)
+    parser.add_argument("--record")
+    parser.add_argument("--machine", default="NVIDIA H200")
+    parser.add_argument("--commit", default="unknown")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device(arguments.device):
+        model = transformers.AutoModelForCausalLM.from_config(config(arguments.shape), attn_implementation="sdpa").eval()
+    for batch in arguments.batches:
+        tok_s = measure(model, batch, arguments)
+        print(json.dumps({"engine": "transformers " + transformers.__version__, "shape": arguments.shape, "batch": batch,
+                          "prompt": arguments.prompt, "tokens": arguments.tokens, "tok_s": round(tok_s, 2)}), flush=True)
+        if arguments.record:
+            record(arguments, batch, tok_s)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:5], *map(int, sys.argv[5:6]))
+    main()

@@ -8,7 +8,7 @@ python=${2:-python3}
 here=$(cd "$(dirname "$0")" && pwd)
 peers=()
 for batch in 1 8; do
-  line=$("$python" "$here/../device/engine_hf.py" qwen1_5b "$batch" 32 cpu 64)
+  line=$("$python" "$here/../device/engine_hf.py" qwen1_5b "$batch" 32 --device cpu --prompt 64)
   echo "$line"
   peers+=(--peer "b$batch=$("$python" -c 'import json, sys; print(json.loads(sys.argv[1])["tok_s"])' "$line")")
 done

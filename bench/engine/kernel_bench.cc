@@ -111,9 +111,12 @@ void WideProducts() {
       if (rows == 8192 && s.out == 151936) continue;
       const Tensor x = at::randn({rows, s.in}, On(at::kBFloat16));
       Tensor y = at::empty({rows, s.out}, On(at::kBFloat16));
-      const double us = Time(rows == 8192 ? 2 : count, [&](int i, cudaStream_t) { at::mm_out(y, x, weights[i].t()); });
-      std::printf("{\"kernel\": \"cublas %s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.0f, \"tflop_s\": %.0f}\n", s.name, rows, us, bytes / us / 1e3,
-                  2e-6 * rows * s.in * s.out / us);
+      for (const bool lt : {false, true}) {
+        at::globalContext().setBlasPreferredBackend(lt ? at::BlasBackend::Cublaslt : at::BlasBackend::Cublas);
+        const double us = Time(rows == 8192 ? 2 : count, [&](int i, cudaStream_t) { at::mm_out(y, x, weights[i].t()); });
+        std::printf("{\"kernel\": \"%s %s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.0f, \"tflop_s\": %.0f}\n", lt ? "cublasLt" : "cublas", s.name, rows,
+                    us, bytes / us / 1e3, 2e-6 * rows * s.in * s.out / us);
+      }
     }
   }
 }
