@@ -200,7 +200,7 @@ void Attentions() {
       const Tensor qkv = at::randn({rows, (s.heads + 2 * s.kv_heads) * dim}, On(at::kBFloat16)), out = at::empty({rows, s.heads * dim}, On(at::kBFloat16));
       const Tensor arrived = at::zeros({rows * s.heads}, On(at::kInt));
       const int64_t bytes = int64_t{rows} * length * s.kv_heads * dim * 4;
-      for (const int warps : {2, 4, 8}) {
+      for (const int warps : {3, 4, 8}) {
         for (const int split : {128, 256, 1024}) {
           PagedAttentionArgs args;
           args.qkv = Data(qkv);

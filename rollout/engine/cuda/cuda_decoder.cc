@@ -336,8 +336,11 @@ void CudaDecoder::DecodeAttention(int64_t index, const Tensor& qkv, Tensor& out,
   args.table_stride = input.table_stride;
   args.split_positions = SplitPositions(input.rows, input.table_stride);
   args.max_splits = static_cast<int>(CeilDiv(positions, args.split_positions));
-  // Few blocks: more warps in each.
-  args.warps = !deterministic_ && input.rows * shape.kv_heads * args.max_splits <= 2 * processors_ ? 8 : 4;
+  // Few blocks: more warps in each. Else 3 blocks of 4 warps or 4 blocks of 3 share a processor: whichever takes less time
+  // in rounds of blocks.
+  const int64_t blocks = input.rows * shape.kv_heads * args.max_splits;
+  const int64_t of_four = 3 * CeilDiv(blocks, 3 * processors_), of_three = 4 * CeilDiv(blocks, 4 * processors_);
+  args.warps = deterministic_ ? 4 : blocks <= 2 * processors_ ? 8 : of_three < of_four ? 3 : 4;
   args.prepared = input.sources == nullptr;
   args.partial = partial.mutable_data_ptr<float>();
   args.arrived = arrived.mutable_data_ptr<int32_t>();

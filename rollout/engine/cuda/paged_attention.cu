@@ -173,7 +173,7 @@ cudaError_t Run(const PagedAttentionArgs& a, cudaStream_t stream) {
 template <int kDim>
 cudaError_t RunWarps(const PagedAttentionArgs& a, cudaStream_t stream) {
   switch (a.warps) {
-    case 2: return Run<kDim, 2>(a, stream);
+    case 3: return Run<kDim, 3>(a, stream);
     case 4: return Run<kDim, 4>(a, stream);
     case 8: return Run<kDim, 8>(a, stream);
     default: return cudaErrorInvalidValue;
@@ -191,7 +191,7 @@ cudaError_t PagedAttention(const PagedAttentionArgs& args, cudaStream_t stream) 
   switch (args.pages.head_dim) {
     case 64: return RunWarps<64>(args, stream);
     case 128: return RunWarps<128>(args, stream);
-    case 256: return args.warps == 2 ? Run<256, 2>(args, stream) : Run<256, 4>(args, stream);
+    case 256: return Run<256, 4>(args, stream);
     default: return cudaErrorInvalidValue;
   }
 }

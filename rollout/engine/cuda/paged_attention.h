@@ -26,7 +26,7 @@ struct PagedAttentionArgs {
   int table_stride = 0;
   int split_positions = 0;   // a multiple of kPagePositions
   int max_splits = 1;        // positions[r] < max_splits * split_positions for every row; at most kMaxSplits
-  int warps = 4;             // of a block: 2, 4 or 8 (head_dim 256: as 4)
+  int warps = 4;             // of a block: 3, 4 or 8 (head_dim 256: as 4)
   bool prepared = false;     // queries are rotated and the new keys and values are in their pages already
   float* partial = nullptr;  // PagedAttentionScratch numbers
   int32_t* arrived = nullptr;  // [rows * heads], zero before the first call; left zero

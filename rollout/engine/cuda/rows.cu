@@ -42,54 +42,57 @@ struct Eight {
 
 constexpr int kMaxChunks = 8;  // of 2048 numbers a row
 
+// Everything is read before anything is written, so that the reads wait together.
+template <int kChunks>
 __global__ void __launch_bounds__(kThreads) AddNormKernel(const AddNormArgs a) {
   __shared__ float scratch[2][kWarps];
-  LetNextKernelStart();
-  WaitForEarlierKernels();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * a.width;
-  const int chunks = (a.width + kThreads * 8 - 1) / (kThreads * 8);
+  const auto at = [](int c) { return (c * kThreads + static_cast<int>(threadIdx.x)) * 8; };
+  const auto read = [&](const Bf16* from, uint4 (&to)[kChunks]) {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) to[c] = at(c) < a.width ? *reinterpret_cast<const uint4*>(from + at(c)) : make_uint4(0, 0, 0, 0);
+  };
+  LetNextKernelStart();
+  uint4 norm[kChunks], kept[kChunks], delta[kChunks];
+  if (a.norm != nullptr) read(a.norm, norm);
+  WaitForEarlierKernels();
+  read(a.x + row, kept);
+  if (a.delta != nullptr) read(a.delta + row, delta);
   float inverse_delta = 0;
   if (a.delta_norm != nullptr) {
     float squares = 0;
-    for (int k = threadIdx.x * 8; k < a.width; k += kThreads * 8) {
-      squares = Eight(*reinterpret_cast<const uint4*>(a.delta + row + k)).AddSquares(squares);
-    }
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) squares = Eight(delta[c]).AddSquares(squares);
     inverse_delta = rsqrtf(BlockSum<kWarps>(squares, scratch[0]) / static_cast<float>(a.width) + a.norm_eps);
   }
-  uint4 kept[kMaxChunks];
   float squares = 0;
 #pragma unroll
-  for (int c = 0; c < kMaxChunks; ++c) {
-    const int k = (c * kThreads + threadIdx.x) * 8;
-    if (c >= chunks || k >= a.width) continue;
-    Eight x(*reinterpret_cast<const uint4*>(a.x + row + k));
-    if (a.delta != nullptr) {
-      Eight d(*reinterpret_cast<const uint4*>(a.delta + row + k));
+  for (int c = 0; c < kChunks; ++c) {
+    Eight x(kept[c]);
+    if (a.delta != nullptr && at(c) < a.width) {
+      Eight d(delta[c]);
       if (a.delta_norm != nullptr) {
-        const Eight w(*reinterpret_cast<const uint4*>(a.delta_norm + k));
+        const Eight w(*reinterpret_cast<const uint4*>(a.delta_norm + at(c)));
 #pragma unroll
         for (int i = 0; i < 8; ++i) d.v[i] = ScaleNormed(d.v[i] * inverse_delta, w.v[i], a.norm_offset);
       }
 #pragma unroll
       for (int i = 0; i < 8; ++i) x.v[i] = Round(x.v[i] + d.v[i]);
       kept[c] = x.Packed();
-      *reinterpret_cast<uint4*>(a.x + row + k) = kept[c];
-    } else {
-      kept[c] = x.Packed();
+      *reinterpret_cast<uint4*>(a.x + row + at(c)) = kept[c];
     }
     squares = x.AddSquares(squares);
   }
   if (a.norm == nullptr) return;
   const float inverse = rsqrtf(BlockSum<kWarps>(squares, scratch[1]) / static_cast<float>(a.width) + a.norm_eps);
 #pragma unroll
-  for (int c = 0; c < kMaxChunks; ++c) {
-    const int k = (c * kThreads + threadIdx.x) * 8;
-    if (c >= chunks || k >= a.width) continue;
+  for (int c = 0; c < kChunks; ++c) {
+    if (at(c) >= a.width) continue;
     Eight x(kept[c]);
-    const Eight w(*reinterpret_cast<const uint4*>(a.norm + k));
+    const Eight w(norm[c]);
 #pragma unroll
     for (int i = 0; i < 8; ++i) x.v[i] = ScaleNormed(x.v[i] * inverse, w.v[i], a.norm_offset);
-    *reinterpret_cast<uint4*>(a.out + row + k) = x.Packed();
+    *reinterpret_cast<uint4*>(a.out + row + at(c)) = x.Packed();
   }
 }
 
@@ -168,8 +171,10 @@ cudaError_t Embed(const EmbedArgs& args, cudaStream_t stream) {
 }
 
 cudaError_t AddNorm(const AddNormArgs& args, cudaStream_t stream) {
-  if (args.width > kMaxChunks * kThreads * 8) return cudaErrorInvalidValue;
-  return Launch(AddNormKernel, dim3(args.rows), dim3(kThreads), 0, stream, args);
+  const int chunks = (args.width + kThreads * 8 - 1) / (kThreads * 8);
+  if (chunks > kMaxChunks) return cudaErrorInvalidValue;
+  const auto kernel = chunks == 1 ? AddNormKernel<1> : chunks == 2 ? AddNormKernel<2> : chunks <= 4 ? AddNormKernel<4> : AddNormKernel<kMaxChunks>;
+  return Launch(kernel, dim3(args.rows), dim3(kThreads), 0, stream, args);
 }
 
 cudaError_t Gate(const GateArgs& args, cudaStream_t stream) {

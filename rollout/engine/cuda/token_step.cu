@@ -8,11 +8,13 @@ namespace {
 
 constexpr int kWarps = 8;  // that compute; one more copies weights
 constexpr int kThreads = kWarps * 32;
+// A multiple of kWarps: a stage then holds tiles of one warp only (within a product; between two all warps meet), so that
+// no warp can wait for a stage's next copy but one, which its parity would take for the last.
 constexpr int kMaxStages = 64;
 constexpr int kMaxParts = 1024;      // partial sums of a block's rows of one product
 constexpr int kMaxOwnRows = 128;     // of the hidden state, a block's
 constexpr int kMaxNormSteps = 4;     // of 8 numbers a thread: hidden sizes up to 8192
-constexpr int kSpins = 1 << 24;      // of a wait for other blocks before it is given up: seconds
+constexpr int kSpins = 1 << 22;      // of a wait for other blocks before it is given up: seconds
 
 // Static part of a block's shared memory. After it the inputs of a product, or the queries and pages of attention; then
 // the ring.
@@ -36,6 +38,11 @@ __host__ __device__ __forceinline__ int InputBytes(const TokenShape& s) {
   const int products = (widest > s.hidden ? widest : s.hidden) * 2;
   const int attention = kQueries * s.head_dim * 2 + kWarps * kQueries * s.head_dim * 4;
   return static_cast<int>(RoundUp(products > attention ? products : attention, 128));
+}
+
+__host__ __device__ __forceinline__ int Stages(const TokenShape& s, int shared_bytes) {
+  const int fit = (shared_bytes - kInputsAt - InputBytes(s)) / (StageNumbers(s) * 2);
+  return (fit < kMaxStages ? fit : kMaxStages) / kWarps * kWarps;
 }
 
 // A block's part of a matrix, in tiles that fill a stage: some rows, or a piece of one.
@@ -468,7 +475,7 @@ __global__ void __launch_bounds__(kThreads + 32, 1) TokenStepKernel(const __grid
   unsigned char* memory = DynamicShared();
   Shared& shared = *reinterpret_cast<Shared*>(memory);
   const int stage_numbers = StageNumbers(a.shape), ring_from = kInputsAt + InputBytes(a.shape);
-  const int stages = min(kMaxStages, (a.shared_bytes - ring_from) / (stage_numbers * 2));
+  const int stages = Stages(a.shape, a.shared_bytes);
   const int position = a.positions[0];
   if (position < 0) return;
   if (threadIdx.x == 0) {
@@ -522,8 +529,8 @@ bool TokenStepServes(const TokenShape& s, int processors, int shared_bytes) {
   if (s.layers < 1 || (s.head_dim != 64 && s.head_dim != 128)) return false;
   if (s.kv_heads < 1 || s.kv_heads > processors || s.heads / s.kv_heads > kQueries) return false;
   if (s.hidden % 8 != 0 || s.intermediate % 8 != 0 || s.hidden > kMaxNormSteps * kThreads * 8) return false;
-  const int stage_numbers = StageNumbers(s), stages = (shared_bytes - kInputsAt - InputBytes(s)) / (stage_numbers * 2);
-  if (stages < 4) return false;
+  const int stage_numbers = StageNumbers(s);
+  if (Stages(s, shared_bytes) < kWarps) return false;
   const auto parts = [&](int out, bool paired, int in) {
     const int rows = (paired ? 2 : 1) * ((paired ? out / 2 : out) / processors + 1);
     return rows * ((in + stage_numbers - 1) / stage_numbers);
