@@ -1,5 +1,6 @@
 #include "gpu.h"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace hone::emulated {
 namespace {
 
 constexpr size_t kStackBytes = 128 << 10;
-constexpr int kIdleSweeps = 500;  // over all threads, without any getting on: they wait for ever
+constexpr int kIdleSweeps = 200;  // over all threads, without any getting on: they wait for ever
 
 uint64_t progress = 0;  // what waiting threads could have waited for
 
@@ -70,7 +71,9 @@ struct SmallCopy {
 };
 
 struct Thread {
-  ucontext_t context;
+  ucontext_t context;  // to begin with
+  jmp_buf place;       // to go on: without the system calls of swapcontext
+  bool begun = false;
   std::unique_ptr<char[]> stack;
   dim3 thread, block_index;
   Block* block;
@@ -81,7 +84,7 @@ struct Thread {
 };
 
 Thread* current = nullptr;
-ucontext_t scheduler;
+jmp_buf scheduler;
 const std::function<void()>* body = nullptr;
 
 void Enter() {
@@ -91,7 +94,14 @@ void Enter() {
     current->failure = error.what();
   }
   current->done = true;
-  swapcontext(&current->context, &scheduler);
+  _longjmp(scheduler, 1);
+}
+
+void Switch() {
+  if (_setjmp(scheduler) != 0) return;
+  if (current->begun) _longjmp(current->place, 1);
+  current->begun = true;
+  setcontext(&current->context);
 }
 
 void Meet(Meeting& meeting, int count) {
@@ -109,7 +119,7 @@ void Resume(Thread& thread) {
   current = &thread;
   threadIdx = thread.thread;
   blockIdx = thread.block_index;
-  swapcontext(&scheduler, &thread.context);
+  Switch();
   if (!thread.failure.empty()) throw std::runtime_error(thread.failure);
 }
 
@@ -122,6 +132,14 @@ void Deliver(Block& block) {
     ++progress;
     return true;
   });
+}
+
+void Prepare(Thread& thread) {
+  thread.stack.reset(new char[kStackBytes]);
+  getcontext(&thread.context);
+  thread.context.uc_stack.ss_sp = thread.stack.get();
+  thread.context.uc_stack.ss_size = kStackBytes;
+  makecontext(&thread.context, Enter, 0);
 }
 
 struct Launch {
@@ -141,11 +159,7 @@ struct Launch {
         thread->block_index = {b, 0, 0};
         thread->block = blocks.back().get();
         thread->warp = warps.back().get();
-        thread->stack.reset(new char[kStackBytes]);
-        getcontext(&thread->context);
-        thread->context.uc_stack.ss_sp = thread->stack.get();
-        thread->context.uc_stack.ss_size = kStackBytes;
-        makecontext(&thread->context, Enter, 0);
+        Prepare(*thread);
         threads.push_back(std::move(thread));
       }
     }
@@ -155,7 +169,9 @@ struct Launch {
 }  // namespace
 
 void Fail(const char* why) { throw std::runtime_error(why); }
-void Yield() { swapcontext(&current->context, &scheduler); }
+void Yield() {
+  if (_setjmp(current->place) == 0) _longjmp(scheduler, 1);
+}
 void SyncWarp() { Meet(current->warp->meeting, 32); }
 void SyncBlock(int barrier, int threads) { Meet(current->block->meetings[barrier], threads); }
 unsigned char* SharedMemory() { return current->block->shared; }
@@ -244,7 +260,7 @@ void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
   std::memset(emulated::SharedMemory() + to, 0xff, bytes);
   // Most arrive soon, some very late.
   std::mt19937& random = current->block->random;
-  const int sweeps = static_cast<int>(random() % 16 == 0 ? random() % 300 : random() % 4);
+  const int sweeps = static_cast<int>(random() % 16 == 0 ? random() % 120 : random() % 2);
   current->block->copies.push_back({sweeps, emulated::SharedMemory() + to, from, bytes, &At(barrier)});
 }
 
