@@ -81,11 +81,29 @@ __device__ __forceinline__ Products ProductsOf(const TokenShape& s, const TokenL
 
 // --- the warp that copies weights
 
+// Bytes that a block asks memory for at once. Less leaves memory idle; more only queues, and whatever the blocks tell each
+// other then waits in the same queues.
+constexpr int kBytesOnTheirWay = 40 << 10;
+
 struct Producer {
   uint32_t full_at, empty_at, ring_at;
-  int stage_numbers, stages;
-  int stage = 0;
-  uint32_t lap = 0;
+  int stage_numbers, stages, on_their_way;
+  int stage = 0, awaited = 0;  // stages of the next copy and of the oldest that may still be on its way
+  uint32_t lap = 0, awaited_lap = 0;
+  int copies = 0;
+
+  // Until one more copy may be asked for.
+  __device__ void WaitForEarlier() {
+    if (copies < on_their_way) {
+      ++copies;
+      return;
+    }
+    WaitForPhase(full_at + awaited * 8, awaited_lap & 1);
+    if (++awaited == stages) {
+      awaited = 0;
+      ++awaited_lap;
+    }
+  }
 
   __device__ void Copy(const Product& p) {
     const Slice s = SliceOf(p.out, p.paired, p.in, stage_numbers, blockIdx.x, gridDim.x);
@@ -94,6 +112,7 @@ struct Producer {
       const int begin = s.pieces > 1 ? tile % s.pieces * stage_numbers : 0, numbers = min(p.in - begin, stage_numbers);
       const int from = s.first + row;
       const uint32_t to = ring_at + stage * stage_numbers * 2, barrier = full_at + stage * 8;
+      WaitForEarlier();
       WaitForPhase(empty_at + stage * 8, (lap & 1) ^ 1);
       ArriveExpecting(barrier, rows * numbers * 2);
       if (!p.paired) {
@@ -491,7 +510,8 @@ __global__ void __launch_bounds__(kThreads + 32, 1) TokenStepKernel(const __grid
     const int source = a.sources[0];
     consumer.template Run<kDim>(max(0, source >= 0 ? source : a.draws[-1 - source].id), position);
   } else if (threadIdx.x == kThreads) {
-    Producer producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages};
+    const int most = a.on_their_way > 0 ? a.on_their_way : (kBytesOnTheirWay + stage_numbers) / (stage_numbers * 2);
+    Producer producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages, min(stages, max(2, most))};
     for (int index = 0; index < a.shape.layers; ++index) {
       const Products products = ProductsOf(a.shape, a.layers[index]);
       producer.Copy(products.qkv);

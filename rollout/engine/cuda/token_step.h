@@ -56,6 +56,7 @@ struct TokenStepArgs {
   int32_t* counters = nullptr;               // [3], zero before the first call; left zero
   long long* times = nullptr;                // null, or [5 * layers + 2] clock of block 0 after each product and attention
   int processors = 0, shared_bytes = 0;      // of the device: shared memory that a block may ask for
+  int on_their_way = 0;                      // tiles that a block asks memory for at once; 0: as many as keep it busy
 };
 
 /// Numbers of `partial`.
