@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -56,7 +56,9 @@ T OrDie(absl::StatusOr<T> value) {
   std::fflush(stdout);
   _exit(1);
 }
-void OrDie(const absl::Status& status) { OrDie(status.ok() ? absl::StatusOr<bool>(true) : absl::StatusOr<bool>(status)); }
+void OrDie(const absl::Status& status) {
+  OrDie(status.ok() ? absl::StatusOr<bool>(true) : absl::StatusOr<bool>(status));
+}
 
 class Bench {
  public:
@@ -67,12 +69,8 @@ class Bench {
 
   int Run() {
     const std::map<std::string, std::function<void()>> parts = {
-        {"comm", [&] { Comm(); }},
-        {"scaling", [&] { Scaling(); }},
-        {"scaling_8b", [&] { Scaling8B(); }},
-        {"curve", [&] { Curve(); }},
-        {"weights", [&] { Weights(); }},
-        {"one_step_off", [&] { OneStepOff(); }},
+        {"comm", [&] { Comm(); }},    {"scaling", [&] { Scaling(); }}, {"scaling_8b", [&] { Scaling8B(); }},
+        {"curve", [&] { Curve(); }},  {"weights", [&] { Weights(); }}, {"one_step_off", [&] { OneStepOff(); }},
         {"killed", [&] { Killed(); }}};
     const auto part = parts.find(arguments_.part);
     if (part == parts.end()) return 2;
@@ -90,8 +88,8 @@ class Bench {
   void Record(const std::string& id, double value, const std::string& unit) const {
     Say(absl::StrCat("\"figure\": \"", id, "\", \"value\": ", value, ", \"unit\": \"", unit, "\""));
     if (arguments_.record.empty() || !first()) return;
-    const BenchResult result{id,      value, unit, "bench/device/learner_x2.sh", arguments_.machine,
-                             Today(), arguments_.commit};
+    const BenchResult result{
+        id, value, unit, "bench/device/learner_x2.sh", arguments_.machine, Today(), arguments_.commit};
     OrDie(RecordResults(arguments_.record, std::vector<BenchResult>{result}));
   }
 
@@ -119,10 +117,9 @@ class Bench {
   ModelConfig Tiny() const { return Shape(512, 64, 128, 3, 4, 2, 16); }
 
   std::unique_ptr<Decoder> Make(const ModelConfig& config, bool separate, bool checkpoint = false) const {
-    auto decoder = OrDie(Decoder::Create(config, {.device = device_,
-                                                  .dtype = dtype(),
-                                                  .checkpoint_activations = checkpoint,
-                                                  .separate_layers = separate}));
+    auto decoder = OrDie(Decoder::Create(
+        config,
+        {.device = device_, .dtype = dtype(), .checkpoint_activations = checkpoint, .separate_layers = separate}));
     FillRandom(*decoder);
     return decoder;
   }
@@ -227,9 +224,8 @@ class Bench {
 
   // What the gathers of one pass take when nothing is computed meanwhile.
   void TimeGathers(trainer::ShardedAdamW& sharded) {
-    const double seconds = MedianSeconds(device_, 1, 3, [&] {
-      OrDie(sharded.VisitWeights([](const policy::Leaf&) { return absl::OkStatus(); }));
-    });
+    const double seconds = MedianSeconds(
+        device_, 1, 3, [&] { OrDie(sharded.VisitWeights([](const policy::Leaf&) { return absl::OkStatus(); })); });
     Say(absl::StrCat("\"gathers_of_a_pass_alone_s\": ", seconds));
     gathers_s_ = seconds;
   }
@@ -261,8 +257,8 @@ class Bench {
     OrDie(ranks->Barrier());
   }
 
-  // A step's 8 sequences, new in every step: each of 1,000 tokens is followed by one of four, so that there is something
-  // to learn and nothing to learn by heart, which would make the curve's own slope the figure.
+  // A step's 8 sequences, new in every step: each of 1,000 tokens is followed by one of four, so that there is
+  // something to learn and nothing to learn by heart, which would make the curve's own slope the figure.
   static std::vector<TrainSequence> Language(int step, int64_t length, int64_t vocab) {
     const uint64_t words = static_cast<uint64_t>(std::min<int64_t>(1000, vocab));
     std::vector<TrainSequence> out;
@@ -271,7 +267,8 @@ class Bench {
     for (int i = 0; i < 8; ++i) {
       std::vector<int32_t> ids{static_cast<int32_t>(next() % words)};
       for (int64_t t = 0; t < length; ++t)
-        ids.push_back(static_cast<int32_t>((static_cast<uint64_t>(ids.back()) * 7919 + next() % 4 * 104729 + 13) % words));
+        ids.push_back(
+            static_cast<int32_t>((static_cast<uint64_t>(ids.back()) * 7919 + next() % 4 * 104729 + 13) % words));
       out.push_back(trainer::PromptAndResponse({ids[0]}, {ids.begin() + 1, ids.end()}));
     }
     return out;
@@ -321,8 +318,8 @@ class Bench {
 
   void Curve() {
     const auto ranks = Meet(device_, 0);
-    const double small = LossGap(*ranks, "125M", cpu_ ? Tiny() : Shape(32000, 1024, 2816, 8, 8, 2, 128),
-                                 cpu_ ? 32 : 1024, 3e-4);
+    const double small =
+        LossGap(*ranks, "125M", cpu_ ? Tiny() : Shape(32000, 1024, 2816, 8, 8, 2, 128), cpu_ ? 32 : 1024, 3e-4);
     Record("learner.shard_loss_gap_125m", small, "largest of 50 steps, 125M");
     const double gap = LossGap(*ranks, "1.5B", cpu_ ? Tiny() : Qwen1_5B(), cpu_ ? 32 : 1024, 1e-5);
     Record("learner.shard_loss_gap", gap, "largest of 50 steps, 1.5B");
@@ -378,8 +375,8 @@ class Bench {
         const Clock::time_point start = Clock::now();
         const trainer::WeightUpdate update = Update(channel, *decoder, engine.get(), version);
         own.push_back(Seconds(start));
-        Say(absl::StrCat("\"update\": ", update.version, ", \"bucket_mb\": ", bucket >> 20, ", \"bytes\": ",
-                         update.bytes, ", \"seconds\": ", own.back(), ", \"checksum\": \"",
+        Say(absl::StrCat("\"update\": ", update.version, ", \"bucket_mb\": ", bucket >> 20,
+                         ", \"bytes\": ", update.bytes, ", \"seconds\": ", own.back(), ", \"checksum\": \"",
                          absl::Hex(update.checksum, absl::kZeroPad16), "\""));
       }
       std::sort(own.begin(), own.end());

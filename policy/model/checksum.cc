@@ -37,13 +37,16 @@ absl::Status Checksum::Add(const at::Tensor& tensor) {
     return absl::OkStatus();
   }
 #ifdef HONE_WITH_CUDA
-  return CatchTorch("checksum", [&] {
-           if (!device_sum_.defined()) device_sum_ = at::zeros({1}, at::TensorOptions(device_).dtype(at::kLong));
-           const int error = cuda::AddChecksum(tensor.const_data_ptr(), bytes, first,
-                                               static_cast<uint64_t*>(device_sum_.data_ptr()), CurrentStream(device_));
-           TORCH_CHECK(error == 0, cuda::ErrorText(error));
-           return true;
-         })
+  return CatchTorch("checksum",
+                    [&] {
+                      if (!device_sum_.defined())
+                        device_sum_ = at::zeros({1}, at::TensorOptions(device_).dtype(at::kLong));
+                      const int error =
+                          cuda::AddChecksum(tensor.const_data_ptr(), bytes, first,
+                                            static_cast<uint64_t*>(device_sum_.data_ptr()), CurrentStream(device_));
+                      TORCH_CHECK(error == 0, cuda::ErrorText(error));
+                      return true;
+                    })
       .status();
 #else
   return absl::UnimplementedError("checksum: this build has no CUDA");

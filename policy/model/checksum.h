@@ -27,8 +27,8 @@ class Checksum {
  private:
   at::Device device_;
   uint64_t words_ = 0;
-  uint64_t sum_ = 0;        // on the CPU
-  at::Tensor device_sum_;   // [1] int64
+  uint64_t sum_ = 0;       // on the CPU
+  at::Tensor device_sum_;  // [1] int64
 };
 
 }  // namespace hone::policy

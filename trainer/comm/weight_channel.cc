@@ -78,7 +78,8 @@ absl::Status WeightChannel::Agree(int64_t answer) {
   HONE_ASSIGN_OR_RETURN(const std::vector<int64_t> answers, Tell(answer));
   std::string refusals;
   for (size_t m = 0; m < answers.size(); ++m) {
-    if (answers[m] != kYes) absl::StrAppend(&refusals, refusals.empty() ? "" : ", ", "member ", m, " ", Words(answers[m]));
+    if (answers[m] != kYes)
+      absl::StrAppend(&refusals, refusals.empty() ? "" : ", ", "member ", m, " ", Words(answers[m]));
   }
   return refusals.empty() ? absl::OkStatus() : absl::FailedPreconditionError(absl::StrCat("weights: ", refusals));
 }

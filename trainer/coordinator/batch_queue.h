@@ -3,10 +3,10 @@
 // Between who samples and who learns, when both run at once: batches in order, with a gate on how old the policy may be
 // that a batch is sampled by. No torch.
 //
-// Batch b = 0, 1, ... may be begun once b - max_lag batches have been learned from: with max_lag 0 sampling and learning
-// take turns, with 1 sampling is one step off, and so on. The gate is also the bound: at most max_lag + 1 batches are
-// begun and not yet learned from. Tokens must be at least as new as the gate promises: a batch sampled by an older
-// policy than that which followed batch b - max_lag - 1 is refused, not trained on.
+// Batch b = 0, 1, ... may be begun once b - max_lag batches have been learned from: with max_lag 0 sampling and
+// learning take turns, with 1 sampling is one step off, and so on. The gate is also the bound: at most max_lag + 1
+// batches are begun and not yet learned from. Tokens must be at least as new as the gate promises: a batch sampled by
+// an older policy than that which followed batch b - max_lag - 1 is refused, not trained on.
 
 #include <algorithm>
 #include <deque>
@@ -82,9 +82,8 @@ class BatchQueue {
   /// The next batch in order. kDeadlineExceeded says which is missing; else Close's status.
   absl::StatusOr<Batch> Take(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !closed_.ok() || ready_.count(taken_) > 0;
-    };
+    const auto there = [this]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !closed_.ok() || ready_.count(taken_) > 0; };
     const bool came = AwaitUntil(mutex_, absl::Condition(&there), deadline);
     if (!closed_.ok()) return closed_;
     if (!came) {
@@ -96,14 +95,13 @@ class BatchQueue {
     return batch;
   }
 
-  /// The oldest batch that was taken has been learned from and the policy is now `version`: the same as before where the
-  /// step was skipped. kFailedPrecondition: none is taken. kInvalidArgument: older than the version before.
+  /// The oldest batch that was taken has been learned from and the policy is now `version`: the same as before where
+  /// the step was skipped. kFailedPrecondition: none is taken. kInvalidArgument: older than the version before.
   absl::Status Learned(int64_t version) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (learned_ == taken_) return absl::FailedPreconditionError("no batch is being learned from");
     if (version < versions_.back()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("policy version ", version, " after version ", versions_.back()));
+      return absl::InvalidArgumentError(absl::StrCat("policy version ", version, " after version ", versions_.back()));
     }
     ++learned_;
     versions_.push_back(version);
@@ -126,10 +124,10 @@ class BatchQueue {
 
   const int64_t max_lag_;
   absl::Mutex mutex_;
-  int64_t next_ ABSL_GUARDED_BY(mutex_);     // to be begun
-  int64_t taken_ ABSL_GUARDED_BY(mutex_);    // to be taken
-  int64_t learned_ ABSL_GUARDED_BY(mutex_);  // batches learned from
-  std::deque<int64_t> versions_ ABSL_GUARDED_BY(mutex_);  // after the last batches learned from, the newest last
+  int64_t next_ ABSL_GUARDED_BY(mutex_);                      // to be begun
+  int64_t taken_ ABSL_GUARDED_BY(mutex_);                     // to be taken
+  int64_t learned_ ABSL_GUARDED_BY(mutex_);                   // batches learned from
+  std::deque<int64_t> versions_ ABSL_GUARDED_BY(mutex_);      // after the last batches learned from, the newest last
   std::map<int64_t, int64_t> begun_ ABSL_GUARDED_BY(mutex_);  // and not put: the oldest version allowed
   std::map<int64_t, Batch> ready_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);

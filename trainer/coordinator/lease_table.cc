@@ -154,8 +154,8 @@ absl::Status LeaseTable::Open(std::vector<rollout::GroupRequest> groups, uint64_
       return absl::InvalidArgumentError(absl::StrCat("coordinator: group id ", group.id, " is taken"));
   }
   if (!open_.empty() && oldest_version < open_.rbegin()->second.oldest_version) {
-    return absl::InvalidArgumentError(absl::StrCat("coordinator: policy version ", oldest_version, " after ",
-                                                   open_.rbegin()->second.oldest_version));
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator: policy version ", oldest_version, " after ", open_.rbegin()->second.oldest_version));
   }
   ids_.merge(fresh);
   const int64_t number = next_batch_++;
@@ -282,11 +282,11 @@ absl::StatusOr<CutBatch> LeaseTable::Cut(SteadyTime deadline) {
   absl::MutexLock lock(&mutex_);
   if (closed_.ok() && open_.empty()) return absl::FailedPreconditionError("coordinator: no batch is open");
   const auto cuttable = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt() <= now_(); };
-  const bool ready =
-      AwaitOr(deadline, cuttable, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt(); });
+  const bool ready = AwaitOr(deadline, cuttable, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return CutAt(); });
   if (!closed_.ok()) return closed_;
   if (!ready) {
-    return absl::DeadlineExceededError(absl::StrCat("batch ", open_.begin()->first, " waits for groups ", AwaitedLocked()));
+    return absl::DeadlineExceededError(
+        absl::StrCat("batch ", open_.begin()->first, " waits for groups ", AwaitedLocked()));
   }
   return TakeFirst();
 }

@@ -6,10 +6,11 @@
 //                   ▲             │
 //                   └─ lost, given back, refused
 //
-// A lease that is not renewed in time is lost, and its group is due again, first in line. A batch is cut when all of its
-// groups are there, or a quorum is and a grace has passed. Stragglers are carried over: they stay leased, or due before
-// all newer groups, and go with the batch that is cut when they have come, unless they are too old for it by then. A
-// group that nobody can sample is given up after some attempts and named, so that one prompt cannot hold up a run.
+// A lease that is not renewed in time is lost, and its group is due again, first in line. A batch is cut when all of
+// its groups are there, or a quorum is and a grace has passed. Stragglers are carried over: they stay leased, or due
+// before all newer groups, and go with the batch that is cut when they have come, unless they are too old for it by
+// then. A group that nobody can sample is given up after some attempts and named, so that one prompt cannot hold up a
+// run.
 
 #include <cstdint>
 #include <functional>
@@ -48,11 +49,11 @@ struct LeasedGroup {
 
 /// What became of a batch.
 struct CutBatch {
-  std::vector<Group> groups;        // its own in the order in which they were opened, then carried ones of earlier batches
-  int64_t carried_in = 0;           // of them, from earlier batches
-  int64_t carried_over = 0;         // of its own and earlier ones, still to come
-  int64_t stale = 0;                // groups of earlier batches that came too late for it and were dropped
-  int64_t lost_leases = 0;          // since the cut before
+  std::vector<Group> groups;  // its own in the order in which they were opened, then carried ones of earlier batches
+  int64_t carried_in = 0;     // of them, from earlier batches
+  int64_t carried_over = 0;   // of its own and earlier ones, still to come
+  int64_t stale = 0;          // groups of earlier batches that came too late for it and were dropped
+  int64_t lost_leases = 0;    // since the cut before
   std::vector<std::string> failed;  // since the cut before, "group g7: reason": given up
 };
 
@@ -68,15 +69,15 @@ class LeaseTable {
   absl::Status Open(std::vector<rollout::GroupRequest> groups, uint64_t seed, int64_t oldest_version)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  /// Waits until the oldest batch that is open can be cut, and cuts it. kDeadlineExceeded says which groups it waits for
-  /// and who has them; kFailedPrecondition: none is open; else Close's status.
+  /// Waits until the oldest batch that is open can be cut, and cuts it. kDeadlineExceeded says which groups it waits
+  /// for and who has them; kFailedPrecondition: none is open; else Close's status.
   absl::StatusOr<CutBatch> Cut(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// "g3 at worker w, g5 with nobody": what the oldest batch that is open lacks, earlier stragglers included.
   std::string Awaited() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  /// Ends every wait, now and later, with `why`: kCancelled at the planned end of a run, an error when it has failed. The
-  /// first counts.
+  /// Ends every wait, now and later, with `why`: kCancelled at the planned end of a run, an error when it has failed.
+  /// The first counts.
   void Close(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// Up to `most` groups, in the order in which they are due; empty at the deadline.
@@ -144,8 +145,8 @@ class LeaseTable {
 };
 
 /// What a learner relies on: the request's id and task, at least one episode, episodes and turns of that task, one
-/// log-prob a response token, each finite and at most 0, version spans that cover the response in order, none older than
-/// `oldest_version`. kInvalidArgument names the first that does not hold.
+/// log-prob a response token, each finite and at most 0, version spans that cover the response in order, none older
+/// than `oldest_version`. kInvalidArgument names the first that does not hold.
 absl::Status CheckGroup(const Group& group, const rollout::GroupRequest& request, int64_t oldest_version);
 
 /// The oldest policy version of a token; `otherwise` where there is none.

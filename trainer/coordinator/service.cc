@@ -65,8 +65,8 @@ class Service final : public v1::Coordinator::Service {
     while (true) {
       if (context->IsCancelled()) return grpc::Status::CANCELLED;
       if (stopping_) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
-      const absl::StatusOr<std::vector<LeasedGroup>> leased =
-          table_.Lease(request->worker(), request->max_groups(), std::min(deadline, SteadyTime::Now() + absl::Milliseconds(200)));
+      const absl::StatusOr<std::vector<LeasedGroup>> leased = table_.Lease(
+          request->worker(), request->max_groups(), std::min(deadline, SteadyTime::Now() + absl::Milliseconds(200)));
       response->set_over(absl::IsCancelled(leased.status()));
       if (response->over()) return grpc::Status::OK;
       if (!leased.ok()) return ToGrpc(leased.status());

@@ -13,8 +13,8 @@ namespace hone::trainer {
 
 class CoordinatorServer {
  public:
-  /// Serves `table` at "host:port" (port 0: the system's choice) or "unix:/path". The table is borrowed for the server's
-  /// life. kFailedPrecondition: the address cannot be served.
+  /// Serves `table` at "host:port" (port 0: the system's choice) or "unix:/path". The table is borrowed for the
+  /// server's life. kFailedPrecondition: the address cannot be served.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(const std::string& address, LeaseTable& table);
   /// Refuses new calls, and ends those that wait within a second. Close the table first, so that workers are told that
   /// the run is over.

@@ -74,8 +74,7 @@ class Connection {
       give_up = std::min(give_up, SteadyTime::Now() + options_.unreachable);
       if (SteadyTime::Now() + pause > give_up || Stopped()) {
         return absl::UnavailableError(absl::StrCat("coordinator at ", options_.coordinator, " has not answered for ",
-                                                   absl::FormatDuration(options_.unreachable), ": ",
-                                                   status.message()));
+                                                   absl::FormatDuration(options_.unreachable), ": ", status.message()));
       }
       Pause(pause);
     }
@@ -146,8 +145,10 @@ class Worker {
       if (leased.over() || (connection_.Stopped() && absl::IsUnavailable(status))) break;
       HONE_RETURN_IF_ERROR(status);
       if (leased.leases().empty()) continue;
-      if (const absl::Status worked = Work(leased); absl::IsCancelled(worked)) break;
-      else if (!worked.ok()) return worked;
+      if (const absl::Status worked = Work(leased); absl::IsCancelled(worked))
+        break;
+      else if (!worked.ok())
+        return worked;
     }
     return report_;
   }
@@ -194,7 +195,8 @@ class Worker {
       return absl::OkStatus();
     }
     // A coordinator that was restarted does not know the lease.
-    if (status.ok() || absl::IsNotFound(status)) ++(status.ok() && response.counted() ? report_.counted : report_.unwanted);
+    if (status.ok() || absl::IsNotFound(status))
+      ++(status.ok() && response.counted() ? report_.counted : report_.unwanted);
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
 

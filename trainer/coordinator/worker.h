@@ -19,12 +19,12 @@
 namespace hone::trainer {
 
 struct WorkerOptions {
-  std::string coordinator;                           // "host:port" or "unix:/path"
-  std::string name;                                  // unique among the workers that run
-  int64_t groups = 1;                                // leased at a time
-  absl::Duration wait = absl::Seconds(10);           // of one question for work
-  absl::Duration unreachable = absl::Minutes(5);     // without an answer: give up
-  const std::atomic<bool>* stop = nullptr;           // true: return after the groups at hand; may be null
+  std::string coordinator;                        // "host:port" or "unix:/path"
+  std::string name;                               // unique among the workers that run
+  int64_t groups = 1;                             // leased at a time
+  absl::Duration wait = absl::Seconds(10);        // of one question for work
+  absl::Duration unreachable = absl::Minutes(5);  // without an answer: give up
+  const std::atomic<bool>* stop = nullptr;        // true: return after the groups at hand; may be null
 };
 
 struct WorkerReport {
@@ -38,8 +38,8 @@ struct WorkerReport {
 /// gives all of them back, and the worker goes on; kCancelled ends it.
 using SampleGroups = std::function<absl::StatusOr<std::vector<Group>>(absl::Span<const LeasedGroup>)>;
 
-/// Works until the run is over or `stop`: both are OK. kInvalidArgument: an option. kUnavailable: nobody has answered for
-/// `unreachable`; a coordinator that restarts is waited for, with back-off.
+/// Works until the run is over or `stop`: both are OK. kInvalidArgument: an option. kUnavailable: nobody has answered
+/// for `unreachable`; a coordinator that restarts is waited for, with back-off.
 absl::StatusOr<WorkerReport> RunWorker(const WorkerOptions& options, const SampleGroups& sample);
 
 }  // namespace hone::trainer

@@ -88,7 +88,8 @@ TEST_CASE("A lease that is not renewed is lost, and its group is the next to be 
   CHECK(Ids(again) == Names{"a1", "a2"});
   CHECK(again[0].seed == lost[0].seed);
   CHECK(table->Renew("w2", Names{lost[0].lease}) == Names{lost[0].lease});
-  for (const auto& lease : {kept[0], again[0], again[1]}) CHECK(table->Deliver(lease.lease, SampledGroup(lease, 0)).value());
+  for (const auto& lease : {kept[0], again[0], again[1]})
+    CHECK(table->Deliver(lease.lease, SampledGroup(lease, 0)).value());
   CHECK(table->Cut(clock.Now()).value().lost_leases == 1);
 }
 
@@ -163,7 +164,8 @@ TEST_CASE("A straggler that is too old for the batch it comes with is dropped an
   CHECK(cut.stale == 1);
 }
 
-TEST_CASE("A straggler whose worker is lost is sampled by a newer policy, before newer groups", "[trainer][coordinator]") {
+TEST_CASE("A straggler whose worker is lost is sampled by a newer policy, before newer groups",
+          "[trainer][coordinator]") {
   FakeClock clock;
   const auto table = Table(clock, {.lease = absl::Seconds(10), .quorum = 0.5, .grace = absl::ZeroDuration()});
   REQUIRE(table->Open(Requests("a", 2), 1, 0).ok());
@@ -197,7 +199,8 @@ TEST_CASE("A group that nobody can sample is given up by name, and its batch is 
   CHECK(cut.failed == Names{"group a1: no memory"});
 }
 
-TEST_CASE("Groups that a learner could not use are refused with the reason and sampled again", "[trainer][coordinator]") {
+TEST_CASE("Groups that a learner could not use are refused with the reason and sampled again",
+          "[trainer][coordinator]") {
   FakeClock clock;
   const auto table = Table(clock, {.max_attempts = 100});
   REQUIRE(table->Open(Requests("a", 1), 1, 3).ok());
@@ -220,12 +223,15 @@ TEST_CASE("Groups that a learner could not use are refused with the reason and s
         "group a0 episode 1 turn 0: log-prob of token 2 is nan, allowed: finite and <= 0");
   CHECK(refused([&](Group& g) { turn(g).log_probs[0] = 0.5; }) ==
         "group a0 episode 1 turn 0: log-prob of token 0 is 0.5, allowed: finite and <= 0");
-  CHECK(refused([&](Group& g) { turn(g).versions = {{0, 3, 3}}; }) ==
-        "group a0 episode 1 turn 0: policy versions cover 3 of 5 tokens");
-  CHECK(refused([&](Group& g) { turn(g).versions = {{0, 3, 3}, {2, 5, 3}}; }) ==
-        "group a0 episode 1 turn 0: policy versions do not cover the response in order");
-  CHECK(refused([&](Group& g) { turn(g).versions = {{0, 2, 3}, {2, 5, 2}}; }) ==
-        "group a0 episode 1 turn 0: tokens of policy version 2, allowed >= 3");
+  CHECK(refused([&](Group& g) {
+          turn(g).versions = {{0, 3, 3}};
+        }) == "group a0 episode 1 turn 0: policy versions cover 3 of 5 tokens");
+  CHECK(refused([&](Group& g) {
+          turn(g).versions = {{0, 3, 3}, {2, 5, 3}};
+        }) == "group a0 episode 1 turn 0: policy versions do not cover the response in order");
+  CHECK(refused([&](Group& g) {
+          turn(g).versions = {{0, 2, 3}, {2, 5, 2}};
+        }) == "group a0 episode 1 turn 0: tokens of policy version 2, allowed >= 3");
   CHECK(refused([&](Group& g) { turn(g).response_ids.clear(); }) == "group a0 episode 1 turn 0: no response");
   const auto lease = LeaseNow(*table, clock, "w", 1);
   CHECK(table->Deliver(lease[0].lease, SampledGroup(lease[0], 3)).value());
@@ -255,9 +261,11 @@ TEST_CASE("Closing ends the waits of workers and learner with its reason", "[tra
   CHECK(absl::IsCancelled(lease));
 }
 
-TEST_CASE("Whatever workers do, every group goes into exactly one batch, as its lease decides", "[trainer][coordinator]") {
+TEST_CASE("Whatever workers do, every group goes into exactly one batch, as its lease decides",
+          "[trainer][coordinator]") {
   const auto table =
-      LeaseTable::Create({.lease = absl::Milliseconds(4), .quorum = 0.8, .grace = absl::Milliseconds(2), .max_attempts = 1 << 20})
+      LeaseTable::Create(
+          {.lease = absl::Milliseconds(4), .quorum = 0.8, .grace = absl::Milliseconds(2), .max_attempts = 1 << 20})
           .value();
   constexpr int kBatches = 30, kGroups = 8;
   std::vector<std::thread> workers;
@@ -326,8 +334,7 @@ TEST_CASE("Options out of range are named", "[trainer][coordinator]") {
   CHECK(LeaseTable::Create({.quorum = 0}).status().message() == "coordinator: quorum = 0, allowed (0, 1]");
   CHECK(LeaseTable::Create({.lease = absl::ZeroDuration()}).status().message() ==
         "coordinator: lease = 0, allowed > 0s");
-  CHECK(LeaseTable::Create({.max_attempts = 0}).status().message() ==
-        "coordinator: max_attempts = 0, allowed >= 1");
+  CHECK(LeaseTable::Create({.max_attempts = 0}).status().message() == "coordinator: max_attempts = 0, allowed >= 1");
 }
 
 }  // namespace

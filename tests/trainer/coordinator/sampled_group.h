@@ -1,6 +1,7 @@
 #pragma once
 
-// A rollout worker without a model: what it "samples" follows from the lease alone, so that a test knows what must come.
+// A rollout worker without a model: what it "samples" follows from the lease alone, so that a test knows what must
+// come.
 
 #include "absl/strings/str_cat.h"
 #include "base/hash.h"

@@ -174,10 +174,11 @@ TEST_CASE("Batches of a run with killed workers are whole, in order, each group 
   const std::string address = absl::StrCat("unix:", folder.path(), "/socket");
   constexpr int64_t kBatches = 12, kLag = 1;
   const auto coordinator =
-      Coordinator::Create({.leases = {.lease = absl::Milliseconds(500), .max_attempts = 1000}, .max_lag = kLag},
-                          [](int64_t number) -> absl::StatusOr<Coordinator::Prompts> {
-                            return Coordinator::Prompts{Requests(static_cast<int>(number), 6), 40 + static_cast<uint64_t>(number)};
-                          })
+      Coordinator::Create(
+          {.leases = {.lease = absl::Milliseconds(500), .max_attempts = 1000}, .max_lag = kLag},
+          [](int64_t number) -> absl::StatusOr<Coordinator::Prompts> {
+            return Coordinator::Prompts{Requests(static_cast<int>(number), 6), 40 + static_cast<uint64_t>(number)};
+          })
           .value();
   const auto server = CoordinatorServer::Start(address, coordinator->leases()).value();
   const auto start = [&](const std::string& what, const std::string& name) {
@@ -198,7 +199,8 @@ TEST_CASE("Batches of a run with killed workers are whole, in order, each group 
   CHECK(workers[0].Wait(SteadyTime::Now() + absl::Seconds(20)).value() == 0);
 }
 
-TEST_CASE("A coordinator says which groups a batch waits for, and ends with its prompts' error", "[trainer][coordinator]") {
+TEST_CASE("A coordinator says which groups a batch waits for, and ends with its prompts' error",
+          "[trainer][coordinator]") {
   const auto coordinator =
       Coordinator::Create({.max_lag = 0}, [](int64_t number) -> absl::StatusOr<Coordinator::Prompts> {
         if (number == 1) return absl::DataLossError("the tasks are gone");
