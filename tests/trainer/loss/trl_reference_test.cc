@@ -1,4 +1,5 @@
-// Against the losses and gradients of TRL's own trainer: reference/trl_losses.json, made by reference/trl_losses.py.
+// Against the losses and gradients of TRL's own trainers and of transformers: reference/trl_losses.json, made by
+// reference/trl_losses.py.
 
 #include "tests/support/catch_torch.h"
 
@@ -6,7 +7,9 @@
 #include <set>
 
 #include "base/file.h"
+#include "policy/model/ops.h"
 #include "trainer/loss/policy_loss.h"
+#include "trainer/loss/sft_weights.h"
 
 namespace hone::trainer {
 namespace {
@@ -73,6 +76,52 @@ TEST_CASE("Losses and gradients are TRL's own", "[trainer][loss]") {
     CHECK(want.abs().max().item<double>() > 1e-3);
   }
   CHECK(names.size() == 8);
+}
+
+TEST_CASE("Supervised losses and their gradients are TRL's own, plain and weighted by confidence", "[trainer][loss]") {
+  const Json reference = Json::parse(ReadFile(HONE_TRL_REFERENCE).value());
+  REQUIRE(reference.at("sft").size() == 2);
+  for (const Json& given : reference.at("sft")) {
+    INFO(given.at("loss_type"));
+    const at::Tensor log_probs = Numbers(given.at("log_probs")).requires_grad_(true);
+    const at::Tensor p = log_probs.detach().exp().to(at::kFloat);
+    SftWeightOptions options;
+    options.objective = given.at("loss_type") == "dft" ? SftObjective::kDft : SftObjective::kPlain;
+    const std::vector<float> weights =
+        SftWeights({p.const_data_ptr<float>(), static_cast<size_t>(p.numel())}, {}, options);
+    const at::Tensor shares = at::tensor(std::vector<double>(weights.begin(), weights.end()), at::kDouble) / p.numel();
+    const at::Tensor loss = WeightedNegativeLogLikelihood(log_probs, shares);
+    CHECK_THAT(loss.item<double>(), WithinAbs(given.at("loss").get<double>(), 1e-7));
+    loss.backward();
+    CHECK_THAT((log_probs.grad() - Numbers(given.at("gradient"))).abs().max().item<double>(), WithinAbs(0, 1e-7));
+  }
+}
+
+at::Tensor Matrix(const Json& rows) {
+  std::vector<at::Tensor> tensors;
+  for (const Json& row : rows) tensors.push_back(Numbers(row));
+  return at::stack(tensors);
+}
+
+TEST_CASE("The loss of a prompt's response over chunks of the vocabulary is transformers' own, and its gradients",
+          "[trainer][loss]") {
+  const Json given = Json::parse(ReadFile(HONE_TRL_REFERENCE).value()).at("language_model");
+  const at::Tensor hidden = Matrix(given.at("hidden")).requires_grad_(true),
+                   weight = Matrix(given.at("weight")).requires_grad_(true);
+  const std::vector<int64_t> ids = given.at("ids");
+  const int64_t prompt = given.at("prompt"), count = static_cast<int64_t>(ids.size()) - prompt;
+  const at::Tensor targets = at::tensor(ids, at::kLong).narrow(0, prompt, count);
+  policy::PackedWeight packed;
+  const policy::LogProbs rows =
+      policy::TokenLogProbs(hidden.narrow(0, prompt - 1, count), weight, packed, targets, 1.0, /*chunk_elements=*/26);
+  const at::Tensor loss = -rows.log_probs.mean();
+  CHECK_THAT(loss.item<double>(), WithinAbs(given.at("loss").get<double>(), 2e-6));
+  loss.backward();
+  for (const auto& [got, want] : {std::pair{hidden.grad(), Matrix(given.at("hidden_gradient"))},
+                                  std::pair{weight.grad(), Matrix(given.at("weight_gradient"))}}) {
+    CHECK_THAT((got - want).abs().max().item<double>(), WithinAbs(0, 2e-6));
+    CHECK(want.abs().max().item<double>() > 1e-2);
+  }
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-"""Losses and gradients of TRL's own GRPO trainer on small batches, in fp64: what trl_losses.json holds.
+"""Losses and gradients of TRL's and transformers' own trainers on small batches, in fp64: what trl_losses.json holds.
 
     pip install trl && python trl_losses.py > trl_losses.json
 
-The trainer's loss is called as it is, on log-probabilities given instead of a model's. What it needs of a trainer besides
-is stood in for: one process, no accumulation.
+The trainers' losses are called as they are, on log-probabilities given instead of a model's. What they need of a
+trainer besides is stood in for: one process, no accumulation. Transformers' loss of a language model is called on logits.
 """
 
 import collections
@@ -11,13 +11,21 @@ import json
 import types
 
 import torch
+import transformers
 import trl
+from transformers.loss.loss_utils import ForCausalLMLoss
 from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.sft_trainer import SFTTrainer
 
 
 class Alone:
     num_processes = 1
+    parallelism_config = None
     sync_gradients = True
+
+    @staticmethod
+    def gather_for_metrics(tensor):
+        return tensor
 
     @staticmethod
     def gather(tensor):
@@ -60,6 +68,33 @@ def loss_of(data, *, loss_type, level="token", low=0.2, high=0.2, beta=0.0, delt
     return loss.item(), logps.grad
 
 
+def sft_loss_of(loss_type, data):
+    logps = (data["logps"] * data["mask"]).requires_grad_()  # zero on ignored positions, as the trainer's model has it
+    trainer = types.SimpleNamespace(
+        model=types.SimpleNamespace(training=False), aux_loss_enabled=False, accelerator=Alone, compute_loss_func=None,
+        label_smoother=None, _total_train_tokens=0, _metrics={"eval": collections.defaultdict(list)},
+        args=types.SimpleNamespace(loss_type=loss_type, average_tokens_across_devices=False))
+    nothing = torch.zeros(1)
+    outputs = types.SimpleNamespace(log_probs=logps, label_mask=data["mask"], entropy=nothing, is_top1=nothing)
+    loss = SFTTrainer.compute_loss(trainer, lambda **inputs: outputs, {"labels": None})
+    loss.backward()
+    return loss.item(), logps.grad
+
+
+def language_model_case(seed, tokens=9, width=6, vocabulary=13):
+    generator = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(tokens, width, generator=generator, dtype=torch.float64).requires_grad_()
+    weight = torch.randn(vocabulary, width, generator=generator, dtype=torch.float64).requires_grad_()
+    ids = torch.randint(0, vocabulary, (tokens,), generator=generator)
+    labels = ids.clone()
+    labels[:4] = -100  # the prompt
+    # The loss brings logits to fp32: given as such, so that nothing is lost on the way.
+    loss = ForCausalLMLoss((hidden @ weight.T).float().unsqueeze(0), labels.unsqueeze(0), vocabulary)
+    loss.backward()
+    return {"hidden": hidden.tolist(), "weight": weight.tolist(), "ids": ids.tolist(), "prompt": 4, "loss": loss.item(),
+            "hidden_gradient": hidden.grad.tolist(), "weight_gradient": weight.grad.tolist()}
+
+
 def flat(tensor, mask):
     return [value for row, kept in zip(tensor.tolist(), mask.tolist()) for value, keep in zip(row, kept) if keep]
 
@@ -77,7 +112,14 @@ CASES = {
 
 
 def main():
-    out = {"trl": trl.__version__, "torch": torch.__version__, "cases": []}
+    out = {"trl": trl.__version__, "transformers": transformers.__version__, "torch": torch.__version__, "cases": []}
+    out["language_model"] = language_model_case(3)
+    out["sft"] = []
+    for loss_type in ("nll", "dft"):
+        data = batch(4, [6, 2, 8])
+        loss, gradient = sft_loss_of(loss_type, data)
+        out["sft"].append({"loss_type": loss_type, "log_probs": flat(data["logps"], data["mask"]), "loss": loss,
+                           "gradient": flat(gradient, data["mask"])})
     for name, options in CASES.items():
         for seed, lengths in ((1, [5, 1, 9, 4]), (2, [7, 3])):
             data = batch(seed, lengths)
@@ -85,7 +127,8 @@ def main():
             mask = data["mask"]
             out["cases"].append({
                 "name": name, "options": options, "lengths": lengths, "advantages": data["advantages"].tolist(),
-                "log_probs": flat(data["logps"], mask), "old": flat(data["old"], mask), "reference": flat(data["ref"], mask),
+                "log_probs": flat(data["logps"], mask), "old": flat(data["old"], mask),
+                "reference": flat(data["ref"], mask),
                 "loss": loss, "gradient": flat(gradient, mask)})
     cases = ",\n".join("  " + json.dumps(case) for case in out.pop("cases"))
     print(json.dumps(out)[:-1] + ', "cases": [\n' + cases + "\n]}")
