@@ -3,7 +3,7 @@
     pip install trl && python trl_losses.py > trl_losses.json
 
 The trainers' losses are called as they are, on log-probabilities given instead of a model's. What they need of a
-trainer besides is stood in for: one process, no accumulation. Transformers' loss of a language model is called on logits.
+trainer besides is stood in for: one process, no accumulation. Transformers' loss of a language model gets logits.
 """
 
 import collections
