@@ -1,8 +1,8 @@
 #pragma once
 
 // Policy weights from the learner to the processes that sample with them. The members have a communicator of their own
-// (Connect at an address of their own: the learner's first rank is member 0): training never waits for a process that
-// samples, and a transfer that hangs is aborted without touching training.
+// (Connect at an address of their own: the learner's first rank is member 0): training's own collectives never wait for
+// a process that samples, and a transfer whose engine does not come is aborted without touching training.
 //
 //   member 0                         the others
 //   version, layout  ──────────────▶ the same model, and newer than mine?
