@@ -86,12 +86,14 @@ absl::StatusOr<int> Run(const MusifyOptions& options) {
   int replaced = 0, blocking = 0, notes = 0;
   for (const std::string& file : files) {
     HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxBytes));
-    const Musified musified = verifier::Musify(text, IsPython(file) ? Language::kPython : Language::kCxx, options.direction());
+    const Musified musified =
+        verifier::Musify(text, IsPython(file) ? Language::kPython : Language::kCxx, options.direction());
     replaced += musified.replaced;
     for (const verifier::MusifyFinding& finding : musified.findings) {
       (finding.blocks ? blocking : notes) += 1;
       if (options.quiet && !finding.blocks) continue;
-      absl::FPrintF(stderr, "%s:%d: %s: %s%s\n", file, finding.line, finding.what, finding.blocks ? "" : "note: ", finding.why);
+      absl::FPrintF(stderr, "%s:%d: %s: %s%s\n", file, finding.line, finding.what,
+                    finding.blocks ? "" : "note: ", finding.why);
     }
     if (options.check) continue;
     if (options.in_place) {
@@ -100,8 +102,8 @@ absl::StatusOr<int> Run(const MusifyOptions& options) {
       std::fwrite(musified.text.data(), 1, musified.text.size(), stdout);
     }
   }
-  absl::FPrintF(stderr, "%d files, %d names replaced, %d without a counterpart, %d to look at\n", files.size(), replaced,
-                blocking, notes);
+  absl::FPrintF(stderr, "%d files, %d names replaced, %d without a counterpart, %d to look at\n", files.size(),
+                replaced, blocking, notes);
   return blocking > 0 ? kAskedForFailed : kDone;
 }
 
@@ -110,12 +112,14 @@ absl::StatusOr<int> Run(const MusifyOptions& options) {
 void AddMusify(CLI::App& app, Action& action) {
   auto options = std::make_shared<MusifyOptions>();
   CLI::App* musify = app.add_subcommand("musify", "Converts CUDA sources and tasks to MUSA, and back");
-  musify->footer("Names in code, headers and (with --in-place) file names change; comments and strings do not, except strings of\n"
-                 "Python that name a device or hold C++. What has no counterpart is told on standard error.\n"
-                 "Exit code: 0 all of it has a counterpart, 3 something has not, 2 unusable input, 1 our own failure.\n"
-                 "Examples:\n  hone musify softmax.cu > softmax.mu\n  hone musify --check kernels/\n"
-                 "  hone musify --in-place --to cuda kernels/");
-  musify->add_option("files", options->files, "Sources, or folders of them; one file goes to standard output")->required();
+  musify->footer(
+      "Names in code, headers and (with --in-place) file names change; comments and strings do not, except strings of\n"
+      "Python that name a device or hold C++. What has no counterpart is told on standard error.\n"
+      "Exit code: 0 all of it has a counterpart, 3 something has not, 2 unusable input, 1 our own failure.\n"
+      "Examples:\n  hone musify softmax.cu > softmax.mu\n  hone musify --check kernels/\n"
+      "  hone musify --in-place --to cuda kernels/");
+  musify->add_option("files", options->files, "Sources, or folders of them; one file goes to standard output")
+      ->required();
   musify->add_option("--to", options->to, "musa or cuda")->check(CLI::IsMember({"musa", "cuda"}));
   musify->add_flag("--in-place", options->in_place, "Replace the files; .cu becomes .mu, .cuh becomes .muh");
   musify->add_flag("--check", options->check, "Write nothing")->excludes("--in-place");

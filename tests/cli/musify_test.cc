@@ -10,8 +10,10 @@
 namespace hone {
 namespace {
 
-constexpr char kCuda[] = "#include <cuda_runtime.h>\nvoid f(cudaStream_t s) { cudaStreamSynchronize(s); }  // cudaFree\n";
-constexpr char kMusa[] = "#include <musa_runtime.h>\nvoid f(musaStream_t s) { musaStreamSynchronize(s); }  // cudaFree\n";
+constexpr char kCuda[] =
+    "#include <cuda_runtime.h>\nvoid f(cudaStream_t s) { cudaStreamSynchronize(s); }  // cudaFree\n";
+constexpr char kMusa[] =
+    "#include <musa_runtime.h>\nvoid f(musaStream_t s) { musaStreamSynchronize(s); }  // cudaFree\n";
 
 struct Fixture {
   const TempFolder folder = TempFolder::Create("musify").value();
@@ -61,7 +63,8 @@ TEST_CASE("musify tells what has no counterpart, with file and line, and exits w
   CHECK(ReadFile(f.folder.path() + "/b.cu").value() == kCuda);
 }
 
-TEST_CASE("musify refuses what it cannot read or would overwrite, with exit code 2 and nothing written", "[cli][musify]") {
+TEST_CASE("musify refuses what it cannot read or would overwrite, with exit code 2 and nothing written",
+          "[cli][musify]") {
   Fixture f;
   CHECK(f.Musify({f.folder.path() + "/none.cu"}).exit_code == 2);
   CHECK(f.Musify({f.Write("a.txt", "x")}).exit_code == 2);

@@ -25,12 +25,14 @@ constexpr size_t kOfEvery = 5;  // tasks with a wrong kernel in the small suite
 absl::StatusOr<std::string> ToMusa(const std::string& name, const std::string& cuda) {
   verifier::Musified musified = verifier::Musify(cuda, verifier::Language::kCxx, verifier::Direction::kToMusa);
   for (const verifier::MusifyFinding& finding : musified.findings) {
-    if (finding.blocks) return absl::InternalError(absl::StrCat(name, ":", finding.line, ": ", finding.what, ": ", finding.why));
+    if (finding.blocks)
+      return absl::InternalError(absl::StrCat(name, ":", finding.line, ": ", finding.what, ": ", finding.why));
   }
   return std::move(musified.text);
 }
 
-absl::Status Add(std::string name, const Task& task, std::string cuda, bool flawed, std::vector<SuiteProgram>& programs) {
+absl::Status Add(std::string name, const Task& task, std::string cuda, bool flawed,
+                 std::vector<SuiteProgram>& programs) {
   HONE_ASSIGN_OR_RETURN(std::string musa, ToMusa(name, cuda));
   programs.push_back({std::move(name), task, std::move(cuda), std::move(musa), flawed});
   return absl::OkStatus();
@@ -84,10 +86,12 @@ absl::StatusOr<std::vector<SuiteProgram>> MusaSuite(SuiteSize size, const std::s
       std::vector<std::string> styles = rollout::StylesOf(task.program.tail);
       if (size == SuiteSize::kOne) styles.resize(1);
       for (const std::string& style : styles) {
-        HONE_RETURN_IF_ERROR(Add(absl::StrCat(task.task.id, "/", style), task.task, Styled(task, style), false, programs));
+        HONE_RETURN_IF_ERROR(
+            Add(absl::StrCat(task.task.id, "/", style), task.task, Styled(task, style), false, programs));
       }
       if (size == SuiteSize::kAll || count++ % kOfEvery == 0) {
-        HONE_RETURN_IF_ERROR(Add(absl::StrCat(task.task.id, "/wrong"), task.task, Flawed(task, random), true, programs));
+        HONE_RETURN_IF_ERROR(
+            Add(absl::StrCat(task.task.id, "/wrong"), task.task, Flawed(task, random), true, programs));
       }
     }
   }
@@ -103,7 +107,8 @@ absl::StatusOr<std::vector<SuitePair>> JudgeSuite(
   server_options.python = options.python;
   server_options.log_path = options.log;
   server_options.extra_args = {absl::StrCat("--set=devices=[", options.device, ", musa]"),
-                               absl::StrCat("--set=musa_toolchain=", options.toolchain), "--set=lanes=1", "--set=screen=off"};
+                               absl::StrCat("--set=musa_toolchain=", options.toolchain), "--set=lanes=1",
+                               "--set=screen=off"};
   HONE_ASSIGN_OR_RETURN(const auto server, verifier::LocalServer::Start(server_options));
   verifier::ClientOptions client_options;
   client_options.endpoints = {server->endpoint()};

@@ -54,11 +54,12 @@ absl::StatusOr<int> Run(const Arguments& arguments) {
     right += pairs[i].musa.ok() ? 1 : 0;
     if (pairs[i].agree()) continue;
     ++disagreements;
-    std::printf("DIFFER %s: %s (%s) and %s (%s)\n", programs[i].name.c_str(), std::string(Name(pairs[i].cuda.status)).c_str(),
-                pairs[i].cuda.message.c_str(), std::string(Name(pairs[i].musa.status)).c_str(), pairs[i].musa.message.c_str());
+    std::printf("DIFFER %s: %s (%s) and %s (%s)\n", programs[i].name.c_str(),
+                std::string(Name(pairs[i].cuda.status)).c_str(), pairs[i].cuda.message.c_str(),
+                std::string(Name(pairs[i].musa.status)).c_str(), pairs[i].musa.message.c_str());
   }
-  std::printf("%zu programs on %s through %s: %d right, %zu wrong, %d verdicts differ\n", programs.size(), device.c_str(),
-              toolchain.c_str(), right, programs.size() - static_cast<size_t>(right), disagreements);
+  std::printf("%zu programs on %s through %s: %d right, %zu wrong, %d verdicts differ\n", programs.size(),
+              device.c_str(), toolchain.c_str(), right, programs.size() - static_cast<size_t>(right), disagreements);
   if (!arguments.record.empty()) {
     HONE_RETURN_IF_ERROR(Record(arguments, static_cast<int>(programs.size()), disagreements, device));
   }
@@ -66,8 +67,9 @@ absl::StatusOr<int> Run(const Arguments& arguments) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"Judges the .mu suite and its CUDA originals.\n"
-               "Example: musa-suite --device cpu --toolchain compat/cpu --record bench/results.json"};
+  CLI::App app{
+      "Judges the .mu suite and its CUDA originals.\n"
+      "Example: musa-suite --device cpu --toolchain compat/cpu --record bench/results.json"};
   Arguments arguments;
   app.add_option("--device", arguments.options.device, "of the originals")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--toolchain", arguments.options.toolchain, "of the musified ones")

@@ -39,9 +39,14 @@ absl::StatusOr<GpuCompiler> FindNvcc(const CudaBuilderOptions& options) {
   const std::string number = NumberIn(output);
   if (number.empty()) return absl::FailedPreconditionError(absl::StrCat(nvcc, " --version: ", output));
   compiler.toolchain = absl::StrCat("nvcc ", number, " ", options.architecture);
-  compiler.command = {nvcc, "-c", "-std=c++17", "-O3", "-w",
-                      absl::StrCat("-gencode=arch=compute_", options.architecture.substr(3), ",code=", options.architecture),
-                      "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-U_FORTIFY_SOURCE"};
+  compiler.command = {
+      nvcc,
+      "-c",
+      "-std=c++17",
+      "-O3",
+      "-w",
+      absl::StrCat("-gencode=arch=compute_", options.architecture.substr(3), ",code=", options.architecture),
+      "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-U_FORTIFY_SOURCE"};
   if (options.rescue_flags) {
     compiler.command.insert(compiler.command.end(), {"-include", "cfloat", "--expt-relaxed-constexpr"});
   } else {

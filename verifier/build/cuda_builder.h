@@ -16,7 +16,7 @@ struct CudaBuilderOptions {
   std::string architecture = "sm_90";  // of the lanes' device
   std::string toolkit;                 // its folder; empty: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
   std::string sandbox;                 // as ChooseSandbox takes it
-  bool rescue_flags = true;            // `-include cfloat --expt-relaxed-constexpr`, which spare whole families of answers
+  bool rescue_flags = true;  // `-include cfloat --expt-relaxed-constexpr`, which spare whole families of answers
 };
 
 /// nvcc and its command line. kFailedPrecondition as below.

@@ -37,9 +37,9 @@ class GpuBuilder final : public Builder {
   GpuBuilder(GpuCompiler compiler, ArtefactStore* store) : compiler_(std::move(compiler)), store_(store) {}
 
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override {
-    const std::string key = ContentKey({std::string(Name(compiler_.backend)), request.candidate.source,
-                                        request.signature.Declaration(), compiler_.toolchain, compiler_.variant,
-                                        RulePolicy(request.legality).Key()});
+    const std::string key =
+        ContentKey({std::string(Name(compiler_.backend)), request.candidate.source, request.signature.Declaration(),
+                    compiler_.toolchain, compiler_.variant, RulePolicy(request.legality).Key()});
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return Make(request); }));
     return ResultOf(artefact);
   }
@@ -96,7 +96,8 @@ class GpuBuilder final : public Builder {
       return absl::OkStatus();
     }
     // The runtime is the runner's: what the object asks of it stays open until the artefact is loaded.
-    HONE_RETURN_IF_ERROR(RunTool({"g++", "-shared", "-o", "artefact.so", "unit.o"}, folder.path(), request, deadline, result));
+    HONE_RETURN_IF_ERROR(
+        RunTool({"g++", "-shared", "-o", "artefact.so", "unit.o"}, folder.path(), request, deadline, result));
     if (result->status != VerdictStatus::kOk) return absl::OkStatus();
     HONE_ASSIGN_OR_RETURN(std::string artefact, ReadFile(folder.path() + "/artefact.so", kArtefactBytes));
     contents->files.emplace_back(kTimedFile, std::move(artefact));
@@ -123,8 +124,9 @@ class GpuBuilder final : public Builder {
   absl::Status RunTool(const std::vector<std::string>& command, const std::string& folder, const BuildRequest& request,
                        SteadyTime deadline, BuildResult* result) const {
     SpawnOptions spawn;
-    const std::vector<std::string> environment = {absl::StrCat("PATH=", compiler_.folder, "/bin:/usr/bin:/bin"), "LC_ALL=C",
-                                                  "HOME=/nonexistent", absl::StrCat("TMPDIR=", compiler_.sandboxed ? kInside : folder)};
+    const std::vector<std::string> environment = {absl::StrCat("PATH=", compiler_.folder, "/bin:/usr/bin:/bin"),
+                                                  "LC_ALL=C", "HOME=/nonexistent",
+                                                  absl::StrCat("TMPDIR=", compiler_.sandboxed ? kInside : folder)};
     spawn.argv = command;
     if (compiler_.sandboxed) {
       SandboxSpec box;
@@ -147,7 +149,8 @@ class GpuBuilder final : public Builder {
     spawn.address_space_bytes = kMemoryBytes;
     spawn.file_bytes = kFileBytes;
     spawn.cpu_seconds = absl::ToInt64Seconds(request.timeout) + 1;
-    HONE_ASSIGN_OR_RETURN(const RunResult run, Run(spawn, std::max(deadline - SteadyTime::Now(), absl::ZeroDuration()), kMessageBytes));
+    HONE_ASSIGN_OR_RETURN(const RunResult run,
+                          Run(spawn, std::max(deadline - SteadyTime::Now(), absl::ZeroDuration()), kMessageBytes));
     if (run.timed_out || run.exit_code == 128 + SIGXCPU) {
       Reject(VerdictStatus::kCompileTimeout,
              absl::StrCat("the compiler did not end within ", absl::FormatDuration(request.timeout)), result);
@@ -157,9 +160,10 @@ class GpuBuilder final : public Builder {
     if (absl::StartsWith(run.output, "bwrap:") || absl::StartsWith(run.output, "nice:")) {
       return absl::UnavailableError(absl::StrCat("the compiler cannot be started: ", run.output.substr(0, 300)));
     }
-    const std::string output = absl::StrReplaceAll(
-        run.output, {{"ptxas error   :", "error:"}, {"ptxas fatal   :", "error:"}, {"catastrophic error:", "error:"},
-                     {UnitFile(), dialect_.candidate_file()}});
+    const std::string output = absl::StrReplaceAll(run.output, {{"ptxas error   :", "error:"},
+                                                                {"ptxas fatal   :", "error:"},
+                                                                {"catastrophic error:", "error:"},
+                                                                {UnitFile(), dialect_.candidate_file()}});
     ReportErrors(ParseCompilerErrors(output), request, dialect_, result);
     return absl::OkStatus();
   }

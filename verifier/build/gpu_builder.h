@@ -1,7 +1,7 @@
 #pragma once
 
-// Builder of native candidates for GPUs: the vendor's compiler in a sandbox with limits, one run a candidate, low in priority
-// so that it does not disturb what is timed beside it. What differs between vendors is a GpuCompiler.
+// Builder of native candidates for GPUs: the vendor's compiler in a sandbox with limits, one run a candidate, low in
+// priority so that it does not disturb what is timed beside it. What differs between vendors is a GpuCompiler.
 
 #include <memory>
 #include <string>

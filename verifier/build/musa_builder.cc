@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/names.h"
 #include "base/status_macros.h"
-#include "verifier/build/gpu_builder.h"
 #include "verifier/device/musa/dialect.h"
 #include "verifier/sandbox/bubblewrap.h"
 
@@ -35,7 +34,8 @@ std::string CompatHeaders() { return ResourcePath("musa/include"); }
 
 absl::Status CheckCompatHeaders() {
   const std::string header = CompatHeaders() + "/musa_runtime.h";
-  return FileExists(header) ? absl::OkStatus() : absl::FailedPreconditionError(absl::StrCat("no ", header, ": reinstall hone"));
+  return FileExists(header) ? absl::OkStatus()
+                            : absl::FailedPreconditionError(absl::StrCat("no ", header, ": reinstall hone"));
 }
 
 /// The words that start mcc, and its toolkit.
@@ -55,7 +55,8 @@ absl::StatusOr<GpuCompiler> FindMcc(const MccOptions& options) {
   const bool found = !absl::StartsWith(compiler.command.back(), "/") || FileExists(compiler.command.back());
   if (root.empty() || !found) {
     return absl::FailedPreconditionError(
-        "the MUSA backend compiles with mcc, which is not found: set MUSA_HOME to a MUSA toolkit, or choose a compatibility "
+        "the MUSA backend compiles with mcc, which is not found: set MUSA_HOME to a MUSA toolkit, or choose a "
+        "compatibility "
         "toolchain by name (musa_toolchain: compat/cuda or compat/cpu)");
   }
   return compiler;
@@ -64,7 +65,8 @@ absl::StatusOr<GpuCompiler> FindMcc(const MccOptions& options) {
 /// "4.3.0" of "mcc version 4.3.0 (...)".
 std::string NumberIn(absl::string_view output) {
   for (absl::string_view word : absl::StrSplit(output, absl::ByAnyChar(" \n\t"), absl::SkipEmpty())) {
-    if (absl::ascii_isdigit(static_cast<unsigned char>(word[0])) && absl::StrContains(word, ".")) return std::string(word);
+    if (absl::ascii_isdigit(static_cast<unsigned char>(word[0])) && absl::StrContains(word, "."))
+      return std::string(word);
   }
   return "of unknown version";
 }
@@ -78,8 +80,8 @@ absl::StatusOr<MusaToolchain> ChooseMusaToolchain(absl::string_view asked) {
   if (name.empty()) return MusaToolchain::kMcc;
   const std::optional<MusaToolchain> known = ParseIn(kToolchains, name);
   if (known) return *known;
-  return absl::InvalidArgumentError(
-      absl::StrCat(asked.empty() ? "HONE_MUSA_TOOLCHAIN" : "musa_toolchain", ": '", name, "'; there are mcc, compat/cuda, compat/cpu"));
+  return absl::InvalidArgumentError(absl::StrCat(asked.empty() ? "HONE_MUSA_TOOLCHAIN" : "musa_toolchain", ": '", name,
+                                                 "'; there are mcc, compat/cuda, compat/cpu"));
 }
 
 std::string DeviceTableOf(MusaToolchain toolchain) {
@@ -106,7 +108,8 @@ absl::StatusOr<std::unique_ptr<Builder>> CreateMccBuilder(const MccOptions& opti
   HONE_ASSIGN_OR_RETURN(const std::vector<std::string> architectures, ParseMusaArchitectures(options.architecture));
   if (architectures.empty()) {
     return absl::FailedPreconditionError(
-        "no MUSA device to build for: set TORCH_MUSA_ARCH_LIST or musa_architecture (mp_22 for an S4000, mp_31 for an S5000)");
+        "no MUSA device to build for: set TORCH_MUSA_ARCH_LIST or musa_architecture (mp_22 for an S4000, mp_31 for an "
+        "S5000)");
   }
   HONE_ASSIGN_OR_RETURN(const std::string version, VersionOf(compiler.command));
   compiler.toolchain = absl::StrCat("mcc ", NumberIn(version), " ", absl::StrJoin(architectures, ","));
@@ -118,13 +121,19 @@ absl::StatusOr<std::unique_ptr<Builder>> CreateMccBuilder(const MccOptions& opti
   return MakeGpuBuilder(std::move(compiler), store);
 }
 
-absl::StatusOr<std::unique_ptr<Builder>> CreateMusaOnCudaBuilder(const CudaBuilderOptions& options, ArtefactStore* store) {
+absl::StatusOr<GpuCompiler> FindNvccForMusa(const CudaBuilderOptions& options) {
   HONE_RETURN_IF_ERROR(CheckCompatHeaders());
   HONE_ASSIGN_OR_RETURN(GpuCompiler compiler, FindNvcc(options));
   compiler.backend = Backend::kMusa;
   compiler.toolchain = absl::StrCat("musa-compat/cuda ", compiler.toolchain);
   compiler.extra_folders = {CompatHeaders()};
   compiler.command.insert(compiler.command.end(), {"-x", "cu", "-I", CompatHeaders()});
+  return compiler;
+}
+
+absl::StatusOr<std::unique_ptr<Builder>> CreateMusaOnCudaBuilder(const CudaBuilderOptions& options,
+                                                                 ArtefactStore* store) {
+  HONE_ASSIGN_OR_RETURN(GpuCompiler compiler, FindNvccForMusa(options));
   return MakeGpuBuilder(std::move(compiler), store);
 }
 

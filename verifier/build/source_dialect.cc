@@ -20,7 +20,8 @@ std::string SourceDialect::Unit(const Signature& signature, absl::string_view te
                       "#line 1 \"", candidate_file(), "\"\n", text, "\n#line 1 \"glue\"", Of(glue.after));
 }
 
-std::vector<RuleHit> SourceDialect::CheckRules(absl::string_view text, Assembly assembly, const RulePolicy& policy) const {
+std::vector<RuleHit> SourceDialect::CheckRules(absl::string_view text, Assembly assembly,
+                                               const RulePolicy& policy) const {
   std::vector<RuleHit> hits = CheckSource(CudaSource(text), assembly, policy);
   if (!musa_) return hits;
   const Musified cuda = Musify(text, Language::kCxx, Direction::kToCuda);

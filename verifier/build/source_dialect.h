@@ -1,7 +1,7 @@
 #pragma once
 
-// Whose names a native candidate is written in: CUDA's for the CPU backend and NVIDIA's GPUs, MUSA's (verifier/musify) for
-// Moore Threads'. The builders are otherwise the same.
+// Whose names a native candidate is written in: CUDA's for the CPU backend and NVIDIA's GPUs, MUSA's (verifier/musify)
+// for Moore Threads'. The builders are otherwise the same.
 
 #include <string>
 #include <vector>
@@ -30,8 +30,8 @@ class SourceDialect {
   /// What is compiled for a candidate: `before`, the glue, its text under its own name.
   std::string Unit(const Signature& signature, absl::string_view text, absl::string_view before) const;
 
-  /// The rules over a candidate's text. They know CUDA's names: MUSA's text is read a second time under them, so that a rule
-  /// holds whatever the prefix.
+  /// The rules over a candidate's text. They know CUDA's names: MUSA's text is read a second time under them, so that a
+  /// rule holds whatever the prefix.
   std::vector<RuleHit> CheckRules(absl::string_view text, Assembly assembly, const RulePolicy& policy) const;
 
  private:

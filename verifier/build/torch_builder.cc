@@ -179,12 +179,15 @@ std::string MainSource(const Json& request) {
   return text + "}\n";
 }
 
+bool IsMusa(const Json& request) { return request.value("musa", false); }
+
 std::string CudaSourceText(const Json& request) {
   std::string text;
   if (request.value("implicit_headers", true)) {
-    text = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n";
+    text = IsMusa(request) ? "#include <torch/types.h>\n#include <musa.h>\n#include <musa_runtime.h>\n"
+                           : "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n";
   }
-  return absl::StrCat(text, "#line 1 \"cuda_source\"\n", Join(request.at("cuda")));
+  return absl::StrCat(text, "#line 1 \"", IsMusa(request) ? "musa" : "cuda", "_source\"\n", Join(request.at("cuda")));
 }
 
 bool UsesBinding(const std::string& source) {
@@ -259,7 +262,8 @@ std::string ForbiddenSymbol(const ElfSummary& object) {
 /// cuBLAS, cuDNN and their like, called by name.
 std::string LibrarySymbol(const ElfSummary& object) {
   for (const std::string& symbol : object.undefined) {
-    for (const char* prefix : {"cublas", "cudnn", "cusparse", "cusolver", "cufft", "curand"}) {
+    for (const char* prefix : {"cublas", "cudnn", "cusparse", "cusolver", "cufft", "curand", "mublas", "mudnn", "musparse",
+                               "musolver", "mufft", "murand"}) {
       if (absl::StartsWith(symbol, prefix)) return symbol;
     }
   }
@@ -283,8 +287,9 @@ class TorchBuilder final : public Builder {
   }
 
   std::string Toolchain(Backend backend) const override {
-    if (backend == Backend::kMusa || (backend == Backend::kCuda && toolkit_.empty())) return "";
+    if (backend == Backend::kCuda && toolkit_.empty()) return "";
     const std::string python = absl::StrCat("torch ", options_.python.torch_version, " python ", python_version_);
+    if (backend == Backend::kMusa) return options_.musa.empty() ? "" : absl::StrCat(options_.musa, " ", python);
     return backend == Backend::kCpu ? python : absl::StrCat(python, " ", options_.architecture);
   }
 
@@ -437,12 +442,15 @@ class TorchBuilder final : public Builder {
       return absl::FailedPreconditionError(
           absl::StrCat("Python ", python_version_, "'s headers are not installed: extensions cannot be built"));
     }
-    if (cuda && request.candidate.backend == Backend::kCpu) {
-      Reject(VerdictStatus::kCompile, absl::StrCat("line ", extension.line, ": CUDA sources, on a device without CUDA"),
-             result);
+    const bool for_musa = request.candidate.backend == Backend::kMusa;
+    if (cuda && (request.candidate.backend == Backend::kCpu || for_musa != IsMusa(extension.request) ||
+                 (for_musa && !options_.musa_compiler))) {
+      const char* vendor = IsMusa(extension.request) ? "MUSA" : "CUDA";
+      Reject(VerdictStatus::kCompile,
+             absl::StrCat("line ", extension.line, ": ", vendor, " sources, on a device without ", vendor), result);
       return absl::OkStatus();
     }
-    if (cuda && toolkit_.empty()) {
+    if (cuda && !for_musa && toolkit_.empty()) {
       return absl::FailedPreconditionError(
           "CUDA extensions need nvcc, which is not found: set CUDA_HOME to a CUDA toolkit");
     }
@@ -486,7 +494,7 @@ class TorchBuilder final : public Builder {
     HONE_RETURN_IF_ERROR(
         WriteFileAtomically(job.folder + "/main_operators.h", OperatorHeaders(job.main, options_.python.torch_folder)));
     if (job.cuda.empty()) return absl::OkStatus();
-    HONE_RETURN_IF_ERROR(WriteFileAtomically(job.folder + "/cuda.cu", job.cuda));
+    HONE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(job.folder, "/", DeviceFile(job.backend)), job.cuda));
     return WriteFileAtomically(job.folder + "/cuda_operators.h",
                                OperatorHeaders(job.cuda, options_.python.torch_folder));
   }
@@ -521,7 +529,9 @@ class TorchBuilder final : public Builder {
   std::vector<std::string> CompileCommand(const Job& job, bool cuda, bool light) const {
     const std::string& torch = options_.python.torch_folder;
     std::vector<std::string> command;
-    if (cuda) {
+    if (cuda && job.backend == Backend::kMusa) {
+      command = options_.musa_compiler->command;
+    } else if (cuda) {
       command = {
           toolkit_ + "/bin/nvcc",
           "-c",
@@ -535,23 +545,42 @@ class TorchBuilder final : public Builder {
           "-D__CUDA_NO_HALF2_OPERATORS__",
           "--expt-relaxed-constexpr"};
     } else {
-      // On the CPU the C++ part is the kernel; beside CUDA it is a binding that is called once.
-      command = {"g++", "-c", "-std=c++17", "-w", "-fPIC", job.backend == Backend::kCpu ? "-O2" : "-O0"};
+      // On the CPU the C++ part is the kernel; beside device code it is a binding that is called once.
+      command = {"g++", "-c", "-std=c++17", "-w", "-fPIC", DeviceLibraries(job.backend).empty() ? "-O2" : "-O0"};
     }
     if (light) command.push_back(absl::StrCat("-I", headers_));
     if (UsesBinding(cuda ? job.cuda : job.main)) command.push_back("-DHONE_WITH_BINDING");
     for (const std::string& folder : {torch + "/include", torch + "/include/torch/csrc/api/include"}) {
       command.insert(command.end(), {"-isystem", folder});
     }
-    if (job.backend != Backend::kCpu && !cuda) command.insert(command.end(), {"-isystem", toolkit_ + "/include"});
+    if (job.backend != Backend::kCpu && !cuda) {
+      for (const std::string& folder : ToolkitIncludes(job.backend)) command.insert(command.end(), {"-isystem", folder});
+    }
     for (const std::string& folder : includes_) command.insert(command.end(), {"-isystem", folder});
     command.insert(command.end(),
                    {absl::StrCat("-DTORCH_EXTENSION_NAME=", kModuleName), "-DTORCH_API_INCLUDE_EXTENSION_H",
                     absl::StrCat("-DHONE_OPERATORS=\"", cuda ? "cuda" : "main", "_operators.h\""), "-I."});
     const std::vector<std::string>& flags = cuda ? job.cuda_flags : job.cpp_flags;
     command.insert(command.end(), flags.begin(), flags.end());
-    command.insert(command.end(), {"-o", cuda ? "cuda.o" : "main.o", cuda ? "cuda.cu" : "main.cpp"});
+    command.insert(command.end(), {"-o", cuda ? "cuda.o" : "main.o", cuda ? DeviceFile(job.backend) : "main.cpp"});
     return command;
+  }
+
+  static const char* DeviceFile(Backend backend) { return backend == Backend::kMusa ? "musa.mu" : "cuda.cu"; }
+
+  /// Folders of a device's headers, for host code; those of a compatibility toolchain stand for themselves.
+  std::vector<std::string> ToolkitIncludes(Backend backend) const {
+    if (backend != Backend::kMusa) return {toolkit_ + "/include"};
+    if (!options_.musa_compiler) return {};
+    std::vector<std::string> folders = options_.musa_compiler->extra_folders;
+    folders.push_back(options_.musa_compiler->folder + "/include");
+    return folders;
+  }
+
+  /// What a device's extension is linked with. The compatibility toolchain's runtime is the runner's.
+  std::vector<std::string> DeviceLibraries(Backend backend) const {
+    if (backend == Backend::kCpu || (backend == Backend::kMusa && !options_.musa_compiler)) return {};
+    return {"-lc10_cuda", "-ltorch_cuda", absl::StrCat("-L", toolkit_, "/lib64"), "-lcudart"};
   }
 
   absl::Status LinkParts(const Job& job, const Extension& extension, BuildResult* result) const {
@@ -561,8 +590,9 @@ class TorchBuilder final : public Builder {
     std::vector<std::string> command = {"g++", "-shared", "-o", "extension.so", "-s", "main.o"};
     if (!job.cuda.empty()) command.push_back("cuda.o");
     command.insert(command.end(), {"-L" + libraries, "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"});
-    if (job.backend != Backend::kCpu) {
-      command.insert(command.end(), {"-lc10_cuda", "-ltorch_cuda", absl::StrCat("-L", toolkit_, "/lib64"), "-lcudart"});
+    const std::vector<std::string> device = DeviceLibraries(job.backend);
+    command.insert(command.end(), device.begin(), device.end());
+    if (job.backend == Backend::kCuda) {
       for (const Json& flag : extension.request.at("ldflags")) {
         const std::string text = flag.get<std::string>();
         if (text == "-lcublas" || text == "-lcudnn" || text == "-lcurand" || text == "-lcusparse")
@@ -617,7 +647,11 @@ class TorchBuilder final : public Builder {
       for (const std::string& folder : includes_) {
         if (!absl::StartsWith(folder, "/usr/")) box.read_only.push_back(folder);
       }
-      if (!toolkit_.empty() && !absl::StartsWith(toolkit_, "/usr/")) box.read_only.push_back(toolkit_);
+      std::vector<std::string> toolkits = {toolkit_};
+      if (options_.musa_compiler) toolkits = options_.musa_compiler->Folders();
+      for (const std::string& folder : toolkits) {
+        if (!folder.empty() && !absl::StartsWith(folder, "/usr/")) box.read_only.push_back(folder);
+      }
       box.read_only_try = {"/bin", "/etc/alternatives"};
       box.writable = {{job.folder, kInside}};
       box.folder = kInside;

@@ -14,10 +14,12 @@
 // binding only where it is used), against torch's own only where the light ones do not do.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "verifier/build/builder.h"
+#include "verifier/build/gpu_builder.h"
 #include "verifier/cache/artefact_store.h"
 #include "verifier/runner/python_environment.h"
 
@@ -28,6 +30,8 @@ struct TorchBuilderOptions {
   std::string architecture = "sm_90";  // of CUDA code
   std::string toolkit;                 // CUDA's folder; empty: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
   std::string sandbox;                 // as ChooseSandbox reads it
+  std::string musa;                    // what verdicts on MUSA candidates say: "musa-compat/cuda"; empty: none are built
+  std::optional<GpuCompiler> musa_compiler;  // of their device code; none: they may have C++ only
   int niceness = 19;                   // of compilers, so that they do not disturb what is timed beside them
   // To build for another machine's interpreter of the same torch: its version and the folders of its Python.h.
   std::string target_version;

@@ -159,6 +159,8 @@ class Module(ast.NodeVisitor):
         name = self.dotted(node.func)
         if name == "torch.utils.cpp_extension.load_inline" or name.endswith("cpp_extension.load_inline"):
             self.calls.append(("load_inline", node, self.scope, self.tries > 0, self.functions > 0))
+        elif name.endswith("musa_extension.load_inline"):
+            self.calls.append(("load_inline of torch_musa", node, self.scope, self.tries > 0, self.functions > 0))
         elif name.endswith("cpp_extension.load"):
             self.calls.append(("load", node, self.scope, self.tries > 0, self.functions > 0))
         self.generic_visit(node)
@@ -243,7 +245,7 @@ class Module(ast.NodeVisitor):
     def extension(self, kind, node, scope):
         if any(isinstance(argument, ast.Starred) for argument in node.args):
             raise Unknown("*arguments")
-        ignored = {"name", "verbose", "build_directory", "with_cuda", "keep_intermediates", "use_pch"}
+        ignored = {"name", "verbose", "build_directory", "with_cuda", "with_musa", "keep_intermediates", "use_pch"}
         arguments = ["" if i == 0 else self.value(a, scope, node.lineno) for i, a in enumerate(node.args)]
         named = {}
         for item in node.keywords:
@@ -251,8 +253,8 @@ class Module(ast.NodeVisitor):
                 named.update(self.value(item.value, scope, node.lineno))
             elif item.arg not in ignored:
                 named[item.arg] = self.value(item.value, scope, node.lineno)
-        if kind == "load_inline":
-            return torch_extension.from_inline(arguments, named)
+        if kind.startswith("load_inline"):
+            return torch_extension.from_inline(arguments, named, musa=kind.endswith("torch_musa"))
         raise Unknown("the files of `load` are not there before the candidate runs")
 
 

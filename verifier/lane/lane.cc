@@ -137,6 +137,7 @@ class DeviceLane : public Lane {
     } else {
       host.environment.push_back("TRITON_INTERPRET=1");
     }
+    if (StandsIn()) OfferTorchMusa(host);
     host.start_timeout = absl::Seconds(120);
     host.sandbox = options_.sandbox;
     host.cpu_core = options_.cpu_core;
@@ -145,6 +146,16 @@ class DeviceLane : public Lane {
     return &python_;
   }
 
+  /// What stands in for torch_musa: the runner makes the module and loads the runtime (torch_runner.py).
+  static void OfferTorchMusa(RunnerHostOptions& host) {
+    const std::string runtime = InstalledPath(kCompatRuntime);
+    host.environment.push_back(absl::StrCat("HONE_MUSA_RUNTIME=", runtime));
+    host.folders.push_back(runtime);
+  }
+
+  /// Whether a compatibility toolchain's device is open.
+  bool StandsIn() const { return device_->table().name != std::string(device_->table().backend); }
+
   bool OnGpu() const { return !device_->properties().emulated; }
   int RunnersAhead() const { return OnGpu() ? kGpuRunnersAhead : kRunnersAhead; }
 
@@ -152,10 +163,9 @@ class DeviceLane : public Lane {
   absl::Status ChooseRunners(const std::string& prefix, RunnerHostOptions* host) const {
     const DeviceProperties& properties = device_->properties();
     const DeviceTable& table = device_->table();
-    const bool stands_in = table.name != std::string(table.backend);  // a compatibility toolchain
     if (!OnGpu()) {
       host->libraries = {prefix + "/lib/libhone_cpu_runtime.so"};
-      if (stands_in) host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));
+      if (StandsIn()) host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));
       return absl::OkStatus();
     }
     const GpuDialect& dialect = *table.dialect;
@@ -165,7 +175,7 @@ class DeviceLane : public Lane {
                                                         dialect.toolkit_variables[0], " to the toolkit's folder"));
     }
     host->libraries = {runtime};
-    if (stands_in) {
+    if (StandsIn()) {
       HONE_RETURN_IF_ERROR(AddDriverBehind(host));
       host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));
     }

@@ -257,6 +257,11 @@ def accelerator():
     return getattr(torch, DEVICE.type)
 
 
+def convolutions():
+    """What torch calls the library under its convolutions."""
+    return torch.backends.mudnn if DEVICE.type == "musa" else torch.backends.cudnn
+
+
 def seed_everything(seed):
     torch.default_generator.manual_seed(seed)  # torch.manual_seed also visits every accelerator, which costs 80 us
     if DEVICE.type != "cpu" and accelerator().is_initialized():
@@ -669,7 +674,7 @@ class Worker:
     def fill(self, request, fds):
         if len(fds) != 1:
             raise RuntimeError("fill needs the pool's memory")
-        torch.backends.cudnn.allow_tf32 = False  # expected values in the precision that was asked for
+        convolutions().allow_tf32 = False  # expected values in the precision that was asked for
         first = request["first_set"]
         pool = self.pools[request["pool"]] if request["keep"] and first > 0 else None
         if pool is None:
@@ -745,7 +750,7 @@ class Worker:
     def time_on_device(self, pool, warm, calls, copies, events):
         """From an idle device with this process's context on it to the end of the last call. What a copy of the outputs costs
         is what it adds to the calls when each is followed by one."""
-        torch.backends.cudnn.allow_tf32 = True  # as PyTorch runs it when nobody asks
+        convolutions().allow_tf32 = True  # as PyTorch runs it when nobody asks
         try:
             for model, args in warm:
                 model(*args)

@@ -94,8 +94,9 @@ class CxxMusifier {
     }
     for (size_t i = 0; i < source_.tokens().size(); ++i) {
       const Token& token = source_.tokens()[i];
-      const bool in_include = token.directive >= 0 &&
-                              absl::StartsWith(source_.directives()[static_cast<size_t>(token.directive)].name, "include");
+      const bool in_include =
+          token.directive >= 0 &&
+          absl::StartsWith(source_.directives()[static_cast<size_t>(token.directive)].name, "include");
       if (in_include) continue;
       if (token.kind == TokenKind::kIdentifier) Name(i);
       if (token.kind == TokenKind::kIdentifier || token.kind == TokenKind::kNumber) Look(i);
@@ -123,7 +124,8 @@ class CxxMusifier {
     if (direction_ != Direction::kToMusa) return;
     if (const MusifyGap* gap = GapOf(path); gap != nullptr) {
       findings_.push_back({directive.line, std::string(path), std::string(gap->why), gap->blocks});
-    } else if (absl::StartsWith(path, "cuda") || absl::StartsWith(path, "ATen/cuda/") || absl::StartsWith(path, "c10/cuda/")) {
+    } else if (absl::StartsWith(path, "cuda") || absl::StartsWith(path, "ATen/cuda/") ||
+               absl::StartsWith(path, "c10/cuda/")) {
       findings_.push_back({directive.line, std::string(path), "no MUSA header is known for it", true});
     }
   }
@@ -202,7 +204,8 @@ class PythonMusifier {
     const absl::string_view text = text_.substr(token.begin, token.end - token.begin);
     const absl::string_view kind = text.substr(0, text.find(':'));
     const absl::string_view index = text.substr(kind.size());
-    const bool is_device = index.empty() || (index.size() > 1 && index.find_first_not_of("0123456789", 1) == index.npos);
+    const bool is_device =
+        index.empty() || (index.size() > 1 && index.find_first_not_of("0123456789", 1) == index.npos);
     if (const auto renamed = Renamed(MusifyKind::kDevice, kind, direction_); renamed && is_device) {
       return Replace(token.begin, token.begin + kind.size(), *renamed);
     }
@@ -243,7 +246,9 @@ class PythonMusifier {
   }
 
   /// CUDAExtension, CUDA_HOME: names that are imported and used bare.
-  static bool IsUpper(absl::string_view name) { return !name.empty() && absl::ascii_isupper(static_cast<unsigned char>(name[0])); }
+  static bool IsUpper(absl::string_view name) {
+    return !name.empty() && absl::ascii_isupper(static_cast<unsigned char>(name[0]));
+  }
 
   void Import() {
     const size_t has = text_.find(kImportLine);

@@ -2,15 +2,16 @@
 
 // Musify: CUDA sources to MUSA and back, by the table of table.h.
 //
-//   Musified m = Musify("cudaMalloc(&p, n);", Language::kCxx, Direction::kToMusa);     // m.text == "musaMalloc(&p, n);"
+//   Musify("cudaMalloc(&p, n);", Language::kCxx, Direction::kToMusa).text == "musaMalloc(&p, n);"
 //
-// It reads tokens, not meanings. In C++ names, headers and macros change; strings, characters and comments never do. In Python
-// dotted names, methods, keyword arguments and whole strings that name a device ("cuda", "cuda:0") change, and so do strings of
-// several lines that are C++ themselves, by the rules of C++. A MUSA module also needs `import torch_musa`, which is added
-// behind the first `import torch` and taken away on the way back. Lines of C++ keep their numbers.
+// It reads tokens, not meanings. In C++ names, headers and macros change; strings, characters and comments never do. In
+// Python dotted names, methods, keyword arguments and whole strings that name a device ("cuda", "cuda:0") change, and
+// so do strings of several lines that are C++ themselves, by the rules of C++. A MUSA module also needs `import
+// torch_musa`, which is added behind the first `import torch` and taken away on the way back. Lines of C++ keep their
+// numbers.
 //
-// Converting twice is converting once, and a source that names nothing of MUSA's comes back from MUSA as it was, but for rows
-// that lead one way (table.h).
+// Converting twice is converting once, and a source that names nothing of MUSA's comes back from MUSA as it was, but
+// for rows that lead one way (table.h).
 //
 // Pure; needs neither toolkit.
 
@@ -27,9 +28,9 @@ enum class Language { kCxx, kPython };
 /// Something that a table of names cannot convert.
 struct MusifyFinding {
   int line = 0;
-  std::string what;   // the token
+  std::string what;  // the token
   std::string why;
-  bool blocks = true; // it will not compile or run; else a person should look
+  bool blocks = true;  // it will not compile or run; else a person should look
 };
 
 struct Musified {

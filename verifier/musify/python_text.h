@@ -18,8 +18,8 @@ struct PythonToken {
   bool formatted = false;  // an f-string
 };
 
-/// Comments and blanks are in no token; anything else that is no name and no string is one byte of kOther. Never fails: an open
-/// string ends with the text, or with its line where it has single quotes.
+/// Comments and blanks are in no token; anything else that is no name and no string is one byte of kOther. Never fails:
+/// an open string ends with the text, or with its line where it has single quotes.
 std::vector<PythonToken> ReadPython(absl::string_view text);
 
 }  // namespace hone::verifier

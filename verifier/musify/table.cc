@@ -8,7 +8,7 @@ const std::vector<MusifyRow>& MusifyTable() {
       // ---- PyTorch's C++ side. ----
       {K::kHeader, "ATen/cuda/CUDAContext.h", "torch_musa/csrc/aten/musa/MUSAContext.h"},
       {K::kHeader, "ATen/cuda/Exceptions.h", "torch_musa/csrc/aten/musa/Exceptions.h"},
-      {K::kHeader, "ATen/cuda/CUDABlas.h", "torch_musa/csrc/aten/musa/CUDABlas.h"},
+      {K::kHeader, "ATen/cuda/CUDABlas.h", "torch_musa/csrc/aten/musa/MUSABlas.h"},
       {K::kHeader, "c10/cuda/CUDAGuard.h", "torch_musa/csrc/core/MUSAGuard.h"},
       {K::kHeader, "c10/cuda/CUDAStream.h", "torch_musa/csrc/core/MUSAStream.h"},
       {K::kHeader, "c10/cuda/CUDAException.h", "torch_musa/csrc/core/MUSAException.h"},
@@ -169,12 +169,17 @@ const std::vector<MusifyGap>& MusifyGaps() {
       {"nvtx", true, true, "there are no NVTX ranges"},
       {"nvml", true, true, "MTML is a library of its own design"},
       {"__CUDA_ARCH__", false, false,
-       "__MUSA_ARCH__ counts MUSA's generations (220, 310), so that a comparison with CUDA's number means something else"},
+       "__MUSA_ARCH__ counts MUSA's generations (220, 310), so that a comparison with CUDA's number means something "
+       "else"},
       {"warpSize", false, false, "a warp has 128 threads on mp_10, mp_21 and mp_22 and 32 on mp_31"},
-      {"0xffffffff", false, false, "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
-      {"0xFFFFFFFF", false, false, "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
-      {"0xffffffffu", false, false, "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
-      {"0xFFFFFFFFu", false, false, "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
+      {"0xffffffff", false, false,
+       "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
+      {"0xFFFFFFFF", false, false,
+       "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
+      {"0xffffffffu", false, false,
+       "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
+      {"0xFFFFFFFFu", false, false,
+       "a mask of all threads of a warp of 32: a warp has 128 threads on mp_10, mp_21 and mp_22"},
   };
   return *gaps;
 }

@@ -1,9 +1,10 @@
 #pragma once
 
-// How CUDA's names are called in MUSA: the one table that `hone musify` and the build stage convert by, in both directions.
+// How CUDA's names are called in MUSA: the one table that `hone musify` and the build stage convert by, in both
+// directions.
 //
-// Sources: torch_musa's porting map (cuda -> musa, cu -> mu, nv -> mt, .cuh -> .muh, dispatch key CUDA -> PrivateUse1) and its
-// lists of headers and names; MUSA's own headers where projects that were ported quote them.
+// Sources: torch_musa's porting map (cuda -> musa, cu -> mu, nv -> mt, .cuh -> .muh, dispatch key CUDA -> PrivateUse1)
+// and its lists of headers and names; MUSA's own headers where projects that were ported quote them.
 
 #include <vector>
 
@@ -23,7 +24,8 @@ enum class MusifyKind {
   kDevice,      // a string of Python that is a device's name, alone or before ":N"
 };
 
-/// One pair of names. `both_ways` is false where several of CUDA's become one of MUSA's: the way back takes another row.
+/// One pair of names. `both_ways` is false where several of CUDA's become one of MUSA's: the way back takes another
+/// row.
 struct MusifyRow {
   MusifyKind kind;
   absl::string_view cuda;
@@ -38,7 +40,7 @@ const std::vector<MusifyRow>& MusifyTable();
 struct MusifyGap {
   absl::string_view name;
   bool prefix;
-  bool blocks;              // it will not compile or run; else it does, and a person should look
+  bool blocks;  // it will not compile or run; else it does, and a person should look
   absl::string_view why;
 };
 

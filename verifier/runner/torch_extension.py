@@ -4,10 +4,12 @@ in a candidate's text (verifier/build/torch_scan.py), and the runner that answer
 A request is a dict that JSON can hold:
   {"cpp": [text, ...], "cuda": [text, ...], "functions": {name: docstring} or None, "cflags": [...],
    "cuda_cflags": [...], "ldflags": [...], "implicit_headers": bool, "error_handling": bool}
+and "musa": True where it came through torch_musa's extension builder: device sources and their flags are then MUSA's.
 Its key names the artefact that the build stage makes of it. The name that the caller gives is no part of it: many make it
 of a process id or the time.
 
-The defaults and the treatment of arguments are those of torch.utils.cpp_extension in torch 2.x.
+The defaults and the treatment of arguments are those of torch.utils.cpp_extension in torch 2.x, and of
+torch_musa.utils.musa_extension, which has the same function with other names and places of arguments.
 """
 
 import hashlib
@@ -19,6 +21,11 @@ LOAD_INLINE_PARAMETERS = (
     "extra_include_paths build_directory verbose with_cuda with_sycl is_python_module with_pytorch_error_handling "
     "keep_intermediates use_pch no_implicit_headers"
 ).split()
+MUSA_LOAD_INLINE_PARAMETERS = (
+    "name cpp_sources cuda_sources functions extra_cflags extra_cuda_cflags extra_ldflags extra_include_paths "
+    "build_directory verbose with_cuda is_python_module with_pytorch_error_handling keep_intermediates no_implicit_headers"
+).split()
+MUSA_NAMES = {"musa_sources": "cuda_sources", "extra_musa_cflags": "extra_cuda_cflags", "with_musa": "with_cuda"}
 LOAD_PARAMETERS = (
     "name sources extra_cflags extra_cuda_cflags extra_sycl_cflags extra_ldflags extra_include_paths build_directory "
     "verbose with_cuda with_sycl is_python_module is_standalone keep_intermediates"
@@ -52,8 +59,12 @@ def texts(value, what):
     raise Unusable(f"{what} is not text")
 
 
-def from_inline(args, kwargs):
-    given = bind(LOAD_INLINE_PARAMETERS, args, kwargs)
+def from_inline(args, kwargs, musa=False):
+    """`musa`: of torch_musa's function."""
+    if musa:
+        given = bind(MUSA_LOAD_INLINE_PARAMETERS, args, {MUSA_NAMES.get(name, name): value for name, value in kwargs.items()})
+    else:
+        given = bind(LOAD_INLINE_PARAMETERS, args, kwargs)
     functions = given.get("functions")
     if isinstance(functions, str):
         functions = [functions]
@@ -67,6 +78,7 @@ def from_inline(args, kwargs):
         raise Unusable("is_python_module=False")
     return finish(
         {
+            **({"musa": True} if musa else {}),
             "cpp": texts(given.get("cpp_sources"), "cpp_sources"),
             "cuda": texts(given.get("cuda_sources"), "cuda_sources"),
             "functions": functions,

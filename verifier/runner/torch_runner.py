@@ -11,7 +11,8 @@ usage: torch_runner.py CONTROL_FD [--core N] [--filter FD] [--gpu BACKEND DRIVER
 
 What a candidate gets
   - `torch.utils.cpp_extension.load_inline` and `load` hand out what the build stage built for the very same sources, and
-    raise for all else: nothing is compiled here.
+    raise for all else: nothing is compiled here. Under a compatibility toolchain of MUSA ($HONE_MUSA_RUNTIME names its
+    libmusart) `torch_musa.utils.musa_extension.load_inline` does, and torch_musa is names over torch.
   - Weights: the reference's, by its state dict, strictly, once for each case.
   - Inputs in memory that it shares with the judge; what `forward` returns is copied into the judge's output buffers within
     the round. The judge knows what such a copy costs and takes it off (docs/decisions.md).
@@ -55,6 +56,7 @@ try:
 except ImportError:
     pass
 
+MUSA_EXTENSION = None  # torch_musa's extension builder; set once by main
 MAGIC = 0x31454E48
 CANDIDATE_FILE = "<candidate>"
 K_MAP, K_LOAD, K_RUN, K_PREPARE = 1, 2, 3, 4
@@ -246,6 +248,27 @@ class CpuDevice:
 
     def end(self):
         return time.process_time_ns() - self.began
+
+
+def torch_musa_names(on_gpu):
+    """The modules that a MUSA candidate imports, over torch's own device."""
+    package, utils, extension = (types.ModuleType("torch_musa" + name) for name in ("", ".utils", ".utils.musa_extension"))
+    package.utils, utils.musa_extension = utils, extension
+    for module in (package, utils, extension):
+        sys.modules[module.__name__] = module
+    torch.musa = torch.cuda
+    torch.Tensor.musa = torch.Tensor.cuda if on_gpu else lambda tensor, *_, **__: tensor
+    torch.Tensor.is_musa = property(lambda tensor: tensor.is_cuda == on_gpu)
+    return extension
+
+
+def offer_torch_musa(on_gpu):
+    """torch_musa's extension builder, whose functions a runner replaces; None where candidates are not MUSA's."""
+    runtime = os.environ.get("HONE_MUSA_RUNTIME")
+    if not runtime:
+        return None
+    ctypes.CDLL(runtime, ctypes.RTLD_GLOBAL)  # what extensions leave open
+    return torch_musa_names(on_gpu)
 
 
 class CudaDevice:
@@ -452,6 +475,8 @@ class Runner:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         install_filter(self.filter_bytes if not triton else b"")
         torch.utils.cpp_extension.load_inline = self.load_inline
+        if MUSA_EXTENSION is not None:
+            MUSA_EXTENSION.load_inline = lambda *args, **kwargs: self.load_inline(*args, musa=True, **kwargs)
         torch.utils.cpp_extension.load = self.load_files
         self.execute(index["source"])
 
@@ -479,9 +504,9 @@ class Runner:
             self.handed_out[key] = extension
         return self.handed_out[key]
 
-    def load_inline(self, *args, **kwargs):
+    def load_inline(self, *args, musa=False, **kwargs):
         try:
-            return self.hand_out(torch_extension.from_inline(args, kwargs))
+            return self.hand_out(torch_extension.from_inline(args, kwargs, musa))
         except torch_extension.Unusable as error:
             raise RuntimeError(f"load_inline: {error}") from None
 
@@ -763,6 +788,8 @@ def main():
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     torch.set_grad_enabled(False)
+    global MUSA_EXTENSION
+    MUSA_EXTENSION = offer_torch_musa(options.gpu is not None)
     warm_up()
     gc.collect()
     gc.freeze()

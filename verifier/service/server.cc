@@ -215,6 +215,18 @@ CudaBuilderOptions NvccOptions(const ServerConfig& config, const Gpus& gpus, con
   return options;
 }
 
+/// What Python candidates for MUSA are built with. On a Moore Threads GPU there is no runner for them yet (docs/musa.md), so
+/// that none are built.
+absl::Status AddMusaCompiler(const ServerConfig& config, const Gpus& gpus, TorchBuilderOptions& options) {
+  const MusaToolchain toolchain = MusaToolchainOf(config);
+  if (toolchain == MusaToolchain::kMcc) return absl::OkStatus();
+  options.musa = DeviceTableOf(toolchain);
+  if (toolchain == MusaToolchain::kCompatCpu) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(options.musa_compiler, FindNvccForMusa(NvccOptions(config, gpus, "musa")));
+  options.musa = options.musa_compiler->toolchain;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // Destroyed from the last to the first: gRPC, then the engine, then what it uses.
@@ -356,10 +368,12 @@ absl::Status Server::State::AddTorchBuilder(const ServerConfig& config, const Gp
   options.niceness = config.build_niceness;
   options.target_version = config.extension_python;
   if (!config.extension_headers.empty()) options.target_includes = {config.extension_headers};
+  if (Wants(config, "musa")) HONE_RETURN_IF_ERROR(AddMusaCompiler(config, gpus, options));
   formats.push_back("torch");
   if (options.python.has_triton) formats.push_back("triton");
   for (const Format format : {Format::kTorch, Format::kTriton}) {
-    for (const Backend backend : {Backend::kCpu, Backend::kCuda}) {
+    for (const Backend backend : {Backend::kCpu, Backend::kCuda, Backend::kMusa}) {
+      if (backend == Backend::kMusa && (options.musa.empty() || format == Format::kTriton)) continue;
       HONE_ASSIGN_OR_RETURN(std::unique_ptr<Builder> torch, CreateTorchBuilder(options, artefacts.get()));
       set.Add(format, backend, std::move(torch));
     }

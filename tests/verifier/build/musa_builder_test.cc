@@ -1,13 +1,13 @@
-// What becomes of MUSA candidates: through a toolkit's mcc (here a script that stands where mcc would), through nvcc and through
-// the emulation.
+// What becomes of MUSA candidates: through a toolkit's mcc (here a script that stands where mcc would), through nvcc
+// and through the emulation.
 
 #include "verifier/build/musa_builder.h"
 
+#include <dlfcn.h>
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <filesystem>
 #include <memory>
 #include <regex>
@@ -16,9 +16,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/file.h"
 #include "native_run.h"
 #include "verifier/build/elf_symbols.h"
+#include "verifier/build/torch_builder.h"
 #include "verifier/device/musa/dialect.h"
 
 namespace hone::verifier {
@@ -85,7 +87,8 @@ extern "C" void launch(const float* x, float* out, int n, musaStream_t stream) {
 
 class Bench {
  public:
-  Bench() : folder_(TempFolder::Create("musa-builder").value()), store_(ArtefactStore::Create({folder_.path()}).value()) {}
+  Bench()
+      : folder_(TempFolder::Create("musa-builder").value()), store_(ArtefactStore::Create({folder_.path()}).value()) {}
 
   Bench& Use(absl::StatusOr<std::unique_ptr<Builder>> builder) {
     INFO(builder.status().ToString());
@@ -134,7 +137,8 @@ class Toolkit {
     std::filesystem::create_directories(folder_.path() + "/include");
     Write("include/musa_runtime.h",
           "#include <stddef.h>\ntypedef int musaError_t; typedef struct MUstream_st* musaStream_t;\n"
-          "extern \"C\" { musaError_t musaPeekAtLastError(); musaError_t musaMemcpyAsync(void*, const void*, size_t, int, musaStream_t); }\n"
+          "extern \"C\" { musaError_t musaPeekAtLastError(); musaError_t musaMemcpyAsync(void*, const void*, size_t, "
+          "int, musaStream_t); }\n"
           "#define musaMemcpyDeviceToDevice 3\n");
     Write("bin/mcc",
           "#!/bin/bash\nif [ \"$1\" = --version ]; then echo 'mcc version 4.3.0 (fake)'; exit 0; fi\nargs=()\n"
@@ -187,7 +191,8 @@ TEST_CASE("Without mcc the backend says what to set and which toolchains there a
   CHECK_THAT(std::string(status.message()), ContainsSubstring("compat/cuda"));
 }
 
-TEST_CASE("mcc is found by MUSA_HOME or MUSA_PATH, gets the architectures, and is named with them", "[verifier][musa]") {
+TEST_CASE("mcc is found by MUSA_HOME or MUSA_PATH, gets the architectures, and is named with them",
+          "[verifier][musa]") {
   const Toolkit toolkit;
   for (const char* variable : {"MUSA_HOME", "MUSA_PATH"}) {
     const Setting home(variable, toolkit.path());
@@ -218,7 +223,8 @@ TEST_CASE("PYTORCH_MCC names the compiler, with words before it", "[verifier][mu
   CHECK(absl::IsFailedPrecondition(CreateMccBuilder({"mp_21", "", ""}, bench.store_.get()).status()));
 }
 
-TEST_CASE("Over the emulation a MUSA candidate runs, through a libmusart that hands on to the emulated runtime", "[verifier][musa]") {
+TEST_CASE("Over the emulation a MUSA candidate runs, through a libmusart that hands on to the emulated runtime",
+          "[verifier][musa]") {
   REQUIRE(dlopen(InstalledPath(kCompatRuntime).c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr);
   Bench bench;
   const BuildResult built = bench.OnCpu().Build(kRuntime);
@@ -234,7 +240,8 @@ TEST_CASE("Over the emulation a MUSA candidate runs, through a libmusart that ha
   call.tensors = {test::Bytes(std::vector<float>(100, 1)), test::Bytes(std::vector<float>(100, 0))};
   call.sizes = {100};
   const HoneCpuMode mode = {HONE_CPU_FORWARD, 0, 0, 0};
-  const test::Outcome outcome = test::RunArtefact(built.artefact, MakeSignature({Input("x"), Output("out")}, {"n"}), call, mode);
+  const test::Outcome outcome =
+      test::RunArtefact(built.artefact, MakeSignature({Input("x"), Output("out")}, {"n"}), call, mode);
   INFO(outcome.fault << " code " << outcome.code);
   REQUIRE(outcome.ok());
   CHECK(test::Floats(outcome.tensors[1]) == std::vector<float>(100, 3));
@@ -254,10 +261,12 @@ TEST_CASE("Through nvcc the same candidate is built, for the same libmusart", "[
 TEST_CASE("Errors speak MUSA: the candidate's file, the declaration", "[verifier][musa]") {
   Bench bench;
   bench.OnCpu();
-  const BuildResult unknown = bench.Build("extern \"C\" void launch(const float* x, float* out, int n, musaStream_t stream) {\n  nothing();\n}\n");
+  const BuildResult unknown = bench.Build(
+      "extern \"C\" void launch(const float* x, float* out, int n, musaStream_t stream) {\n  nothing();\n}\n");
   CHECK(unknown.status == VerdictStatus::kCompile);
   CHECK_THAT(unknown.message, ContainsSubstring("candidate.mu:2"));
-  const BuildResult other = bench.Build("extern \"C\" void launch(float* x, float* out, int n, musaStream_t stream) {}\n");
+  const BuildResult other =
+      bench.Build("extern \"C\" void launch(float* x, float* out, int n, musaStream_t stream) {}\n");
   CHECK(other.status == VerdictStatus::kCompile);
   CHECK_THAT(other.message, ContainsSubstring("int n, musaStream_t stream)"));
   const BuildResult none = bench.Build("__global__ void scale() {}\n");
@@ -293,6 +302,59 @@ TEST_CASE("The rules hold under MUSA's names as under CUDA's", "[verifier][musa]
   REQUIRE(streams.rules.size() == 1);
   CHECK(streams.rules[0].rule == "side_stream");
   CHECK(streams.rules[0].evidence == "line 1: musaStreamCreate");
+}
+
+// Half a minute of nvcc over torch's headers: with the nightly tests.
+TEST_CASE("Through nvcc a module's musa_sources become an extension for the same libmusart",
+          "[verifier][musa][.nightly]") {
+  if (!FileExists(ToolkitFolder(kCudaDialect) + "/bin/nvcc")) SKIP("no CUDA toolkit");
+  const char* interpreter = std::getenv("HONE_PYTHON");
+  absl::StatusOr<PythonEnvironment> python = PythonEnvironment::Probe(interpreter != nullptr ? interpreter : "python3");
+  if (!python.ok() || python->torch_cuda.empty()) SKIP("no torch with CUDA");
+  Bench bench;
+  TorchBuilderOptions options;
+  options.python = *std::move(python);
+  options.niceness = 0;
+  options.musa_compiler = FindNvccForMusa({}).value();
+  options.musa = options.musa_compiler->toolchain;
+  bench.Use(CreateTorchBuilder(options, bench.store_.get()));
+  BuildRequest request;
+  request.candidate = {Format::kTorch, Backend::kMusa, R"(
+import torch
+import torch_musa
+from torch_musa.utils.musa_extension import load_inline
+module = load_inline("twice", "torch::Tensor twice(torch::Tensor x);", """
+__global__ void twice_kernel(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i];
+}
+torch::Tensor twice(torch::Tensor x) {
+  auto out = torch::empty_like(x);
+  twice_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  TORCH_CHECK(musaGetLastError() == musaSuccess);
+  return out;
+}
+""", ["twice"])
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return module.twice(x)
+)"};
+  request.timeout = absl::Minutes(9);
+  const auto built = bench.builder_->Build(request);
+  INFO(built.status().ToString());
+  REQUIRE(built.ok());
+  INFO(built->message << built->compiler_output);
+  CHECK(built->status == VerdictStatus::kOk);
+  CHECK_THAT(built->toolchain, StartsWith("musa-compat/cuda nvcc "));
+  request.candidate.source =
+      absl::StrReplaceAll(request.candidate.source, {{"torch_musa.utils.musa_extension", "torch.utils.cpp_extension"},
+                                                     {"load_inline(\"twice\", ", "load_inline(\"twice\", cpp_sources="},
+                                                     {";\", \"\"\"", ";\", cuda_sources=\"\"\""},
+                                                     {"\"\"\", [", "\"\"\", functions=["}});
+  const auto of_cuda = bench.builder_->Build(request);
+  REQUIRE(of_cuda.ok());
+  CHECK(of_cuda->status == VerdictStatus::kCompile);
+  CHECK_THAT(of_cuda->message, ContainsSubstring("CUDA sources, on a device without CUDA"));
 }
 
 TEST_CASE("Every function that the header declares is in the library", "[verifier][musa]") {

@@ -1,13 +1,13 @@
-// MUSA's device tables: every function of the driver goes through libmusa of the compatibility toolchain to a driver whose memory
-// is the host's (fake_cuda.cc).
+// MUSA's device tables: every function of the driver goes through libmusa of the compatibility toolchain to a driver
+// whose memory is the host's (fake_cuda.cc).
 
+#include <dlfcn.h>
+#include <unistd.h>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <set>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "base/tensor.h"
@@ -27,7 +27,8 @@ void StandInForMusa() {
   REQUIRE(dlopen(InstalledPath(kMusaOnCudaDialect.driver_library).c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr);
 }
 
-TEST_CASE("Tables have names of their own, and say whose candidates they run and where references do", "[verifier][musa]") {
+TEST_CASE("Tables have names of their own, and say whose candidates they run and where references do",
+          "[verifier][musa]") {
   std::set<std::string> names;
   for (const DeviceTable* table : DeviceTables()) {
     CHECK(names.insert(table->name).second);
@@ -47,7 +48,8 @@ TEST_CASE("Each dialect is like CUDA's under its own names, errors included", "[
   CHECK(std::string(CudaDeviceTable().launch_error_name(9)) == "cudaErrorInvalidConfiguration");
 }
 
-TEST_CASE("Over the compatibility driver a device allocates, shares, poisons, counts and compares", "[verifier][musa]") {
+TEST_CASE("Over the compatibility driver a device allocates, shares, poisons, counts and compares",
+          "[verifier][musa]") {
   StandInForMusa();
   for (const DeviceTable* table : {&MusaOnCudaDeviceTable(), &MusaDeviceTable()}) {
     INFO(table->name);

@@ -26,7 +26,8 @@ std::string Python(absl::string_view text, Direction direction = Direction::kToM
   return Musify(text, Language::kPython, direction).text;
 }
 
-/// What CUDA's names are in MUSA, one or more for each row of the table, written by hand from MUSA's headers and torch_musa's map.
+/// What CUDA's names are in MUSA, one or more for each row of the table, written by hand from MUSA's headers and
+/// torch_musa's map.
 struct Pair {
   K kind;
   const char* cuda;
@@ -36,7 +37,7 @@ const std::vector<Pair>& Pairs() {
   static const auto* const pairs = new std::vector<Pair>{
       {K::kHeader, "ATen/cuda/CUDAContext.h", "torch_musa/csrc/aten/musa/MUSAContext.h"},
       {K::kHeader, "ATen/cuda/Exceptions.h", "torch_musa/csrc/aten/musa/Exceptions.h"},
-      {K::kHeader, "ATen/cuda/CUDABlas.h", "torch_musa/csrc/aten/musa/CUDABlas.h"},
+      {K::kHeader, "ATen/cuda/CUDABlas.h", "torch_musa/csrc/aten/musa/MUSABlas.h"},
       {K::kHeader, "c10/cuda/CUDAGuard.h", "torch_musa/csrc/core/MUSAGuard.h"},
       {K::kHeader, "c10/cuda/CUDAStream.h", "torch_musa/csrc/core/MUSAStream.h"},
       {K::kHeader, "c10/cuda/CUDAException.h", "torch_musa/csrc/core/MUSAException.h"},
@@ -175,13 +176,19 @@ std::pair<Language, std::string> LineWith(K kind, const std::string& name) {
   switch (kind) {
     case K::kName:
     case K::kPrefix:
-    case K::kStart: return {Language::kCxx, absl::StrCat("auto x = ", name, "(a);\n")};
-    case K::kNamespace: return {Language::kCxx, absl::StrCat("at::", name, "::f();\n")};
+    case K::kStart:
+      return {Language::kCxx, absl::StrCat("auto x = ", name, "(a);\n")};
+    case K::kNamespace:
+      return {Language::kCxx, absl::StrCat("at::", name, "::f();\n")};
     case K::kHeader:
-    case K::kExtension: return {Language::kCxx, absl::StrCat("#include <", name, ">\n")};
-    case K::kPythonName: return {Language::kPython, absl::StrCat("x = ", name, ".f()\n")};
-    case K::kPythonWord: return {Language::kPython, absl::StrCat("f(x, ", name, "=y)\n")};
-    case K::kDevice: return {Language::kPython, absl::StrCat("x.to('", name, "')\n")};
+    case K::kExtension:
+      return {Language::kCxx, absl::StrCat("#include <", name, ">\n")};
+    case K::kPythonName:
+      return {Language::kPython, absl::StrCat("x = ", name, ".f()\n")};
+    case K::kPythonWord:
+      return {Language::kPython, absl::StrCat("f(x, ", name, "=y)\n")};
+    case K::kDevice:
+      return {Language::kPython, absl::StrCat("x.to('", name, "')\n")};
   }
   return {};
 }
@@ -266,10 +273,11 @@ class ModelNew(torch.nn.Module):
         return module.run(x.cuda().to("cuda:0"))
 )";
   const std::string musa = Python(cuda);
-  for (const char* has : {"import torch\nimport torch_musa\n", "from torch_musa.utils.musa_extension import load_inline",
-                          "#include <musa_runtime.h>", "{}  // cudaStream_t", "at::musa::getCurrentMUSAStream()",
-                          "musa_sources=cuda_sources", "extra_musa_cflags=[", "torch.musa.synchronize()  # of torch.cuda",
-                          "x.musa().to(\"musa:0\")", "\ncuda_sources = '''"}) {
+  for (const char* has :
+       {"import torch\nimport torch_musa\n", "from torch_musa.utils.musa_extension import load_inline",
+        "#include <musa_runtime.h>", "{}  // cudaStream_t", "at::musa::getCurrentMUSAStream()",
+        "musa_sources=cuda_sources", "extra_musa_cflags=[", "torch.musa.synchronize()  # of torch.cuda",
+        "x.musa().to(\"musa:0\")", "\ncuda_sources = '''"}) {
     INFO(has << "\nin\n" << musa);
     CHECK(absl::StrContains(musa, has));
   }
@@ -278,8 +286,9 @@ class ModelNew(torch.nn.Module):
 }
 
 TEST_CASE("What has no counterpart is told with its line and does not change", "[verifier][musify]") {
-  const std::string text = "#include <cudnn.h>\n\n__device__ float f(float x) {\n  asm(\"ex2 %0, %0;\" : \"+f\"(x));\n  return x;\n}\n"
-                           "wmma::fragment<nvcuda::wmma::matrix_a> a;\nint full = 0xffffffff;\n";
+  const std::string text =
+      "#include <cudnn.h>\n\n__device__ float f(float x) {\n  asm(\"ex2 %0, %0;\" : \"+f\"(x));\n  return x;\n}\n"
+      "wmma::fragment<nvcuda::wmma::matrix_a> a;\nint full = 0xffffffff;\n";
   const Musified musified = Musify(text, Language::kCxx, Direction::kToMusa);
   CHECK(musified.text == text);
   REQUIRE(musified.findings.size() == 4);
@@ -295,7 +304,8 @@ TEST_CASE("What has no counterpart is told with its line and does not change", "
   CHECK_FALSE(Musify("#include <cuda_texture_x.h>\n", Language::kCxx, Direction::kToMusa).findings.empty());
 }
 
-TEST_CASE("A thousand written kernels convert without a gap, twice as once, and come back as they were", "[verifier][musify]") {
+TEST_CASE("A thousand written kernels convert without a gap, twice as once, and come back as they were",
+          "[verifier][musify]") {
   rollout::Generator generator(11);
   for (int i = 0; i < 1000; ++i) {
     const std::string cuda = generator.NextExample().demonstration.source;
@@ -315,7 +325,8 @@ TEST_CASE("Files are named as their language", "[verifier][musify]") {
 }
 
 TEST_CASE("Text that ends in the middle of something is converted as far as it goes", "[verifier][musify]") {
-  for (const char* text : {"", "\"cuda", "/* cuda", "#include <cuda", "#include", "R\"(", "cuda", "'''", "f('cuda", "torch.", "import torch"}) {
+  for (const char* text : {"", "\"cuda", "/* cuda", "#include <cuda", "#include", "R\"(", "cuda", "'''", "f('cuda",
+                           "torch.", "import torch"}) {
     INFO(text);
     CHECK(Cxx(Cxx(text)) == Cxx(text));
     CHECK(Python(Python(text)) == Python(text));

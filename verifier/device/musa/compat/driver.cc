@@ -1,6 +1,7 @@
-// libmusa of the compatibility toolchain: the part of MUSA's driver interface that hone uses (verifier/device/cuda/driver.h),
-// handed to CUDA's driver. $HONE_MUSA_COMPAT_DRIVER names its library; unset: libcuda.so.1. The newest layout of a function
-// carries a suffix in CUDA's library; MUSA has one layout under the plain name.
+// libmusa of the compatibility toolchain: the part of MUSA's driver interface that hone uses
+// (verifier/device/cuda/driver.h), handed to CUDA's driver. $HONE_MUSA_COMPAT_DRIVER names its library; unset:
+// libcuda.so.1. The newest layout of a function carries a suffix in CUDA's library; MUSA has one layout under the plain
+// name.
 
 #include <cstddef>
 #include <cstdlib>
@@ -46,15 +47,16 @@ PLAIN(DevicePrimaryCtxRetain, (void** context, int device), (context, device))
 NEWEST(DevicePrimaryCtxRelease, (int device), (device))
 PLAIN(CtxSetCurrent, (void* context), (context))
 PLAIN(CtxSynchronize, (), ())
-NEWEST(MemGetInfo, (size_t* free, size_t* total), (free, total))
-NEWEST(MemAlloc, (Address* address, size_t bytes), (address, bytes))
+NEWEST(MemGetInfo, (size_t * free, size_t* total), (free, total))
+NEWEST(MemAlloc, (Address * address, size_t bytes), (address, bytes))
 NEWEST(MemFree, (Address address), (address))
-PLAIN(MemGetAllocationGranularity, (size_t* bytes, const void* properties, int option), (bytes, properties, option))
-PLAIN(MemCreate, (Address* handle, size_t bytes, const void* properties, Flags flags), (handle, bytes, properties, flags))
+PLAIN(MemGetAllocationGranularity, (size_t * bytes, const void* properties, int option), (bytes, properties, option))
+PLAIN(MemCreate, (Address * handle, size_t bytes, const void* properties, Flags flags),
+      (handle, bytes, properties, flags))
 PLAIN(MemRelease, (Address handle), (handle))
 PLAIN(MemExportToShareableHandle, (void* shared, Address handle, int type, Flags flags), (shared, handle, type, flags))
-PLAIN(MemImportFromShareableHandle, (Address* handle, void* shared, int type), (handle, shared, type))
-PLAIN(MemAddressReserve, (Address* address, size_t bytes, size_t alignment, Address wanted, Flags flags),
+PLAIN(MemImportFromShareableHandle, (Address * handle, void* shared, int type), (handle, shared, type))
+PLAIN(MemAddressReserve, (Address * address, size_t bytes, size_t alignment, Address wanted, Flags flags),
       (address, bytes, alignment, wanted, flags))
 PLAIN(MemAddressFree, (Address address, size_t bytes), (address, bytes))
 PLAIN(MemMap, (Address address, size_t bytes, size_t offset, Address handle, Flags flags),

@@ -1,6 +1,6 @@
-// libmusart of the compatibility toolchain: each function is CUDA's of the same name, in whichever CUDA runtime the process
-// has loaded before: NVIDIA's libcudart, or the CPU emulation's (verifier/device/cpu). Types are those of the C ABI: handles are
-// pointers, enumerators are int.
+// libmusart of the compatibility toolchain: each function is CUDA's of the same name, in whichever CUDA runtime the
+// process has loaded before: NVIDIA's libcudart, or the CPU emulation's (verifier/device/cpu). Types are those of the C
+// ABI: handles are pointers, enumerators are int.
 
 #include <cstddef>
 
@@ -41,7 +41,7 @@ FORWARD(Memcpy2D, (void* to, size_t to_pitch, const void* from, size_t pitch, si
         (to, to_pitch, from, pitch, width, height, kind))
 FORWARD(Memset, (void* to, int value, size_t n), (to, value, n))
 FORWARD(MemsetAsync, (void* to, int value, size_t n, void* s), (to, value, n, s))
-FORWARD(MemGetInfo, (size_t* free, size_t* total), (free, total))
+FORWARD(MemGetInfo, (size_t * free, size_t* total), (free, total))
 
 // Streams and events.
 FORWARD(StreamCreate, (void** s), (s))
