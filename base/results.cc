@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <tuple>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -87,6 +91,30 @@ std::string MachineKind() {
 }
 
 std::string Today() { return absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()); }
+
+std::string ThisCommand(const std::string& source_folder) {
+  const absl::StatusOr<std::string> line = ReadFile("/proc/self/cmdline");
+  if (!line.ok()) return "";
+  std::error_code error;
+  const std::string folder = std::filesystem::weakly_canonical(source_folder, error).string();
+  const char* home = std::getenv("HOME");
+  const std::vector<std::string> arguments = absl::StrSplit(absl::StripSuffix(*line, std::string(1, '\0')), '\0');
+  return CommandText(arguments, folder, home == nullptr ? "" : home);
+}
+
+std::string CommandText(const std::vector<std::string>& arguments, const std::string& folder, const std::string& home) {
+  std::vector<std::string> words;
+  for (std::string word : arguments) {
+    if (word == "--only-read") continue;
+    if (!folder.empty()) word = absl::StrReplaceAll(word, {{absl::StrCat(folder, "/"), ""}});
+    if (!home.empty()) word = absl::StrReplaceAll(word, {{absl::StrCat(home, "/"), "~/"}});
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+      return absl::ascii_isalnum(c) || absl::StrContains("_@%+=:,./-~[]", std::string(1, c));
+    });
+    words.push_back(plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  }
+  return absl::StrJoin(words, " ");
+}
 
 std::string CurrentCommit(const std::string& source_folder) {
   SpawnOptions git;

@@ -28,6 +28,11 @@ struct BenchResult {
 std::string MachineKind();
 /// Today in UTC.
 std::string Today();
+/// The command line of this process, as a reader types it in the checkout: see CommandText.
+std::string ThisCommand(const std::string& source_folder);
+/// Arguments in one line for a shell: paths relative to the folder (which need not exist) or to the home folder, quotes
+/// where they are needed. `--only-read` is left out: it reads what the same command without it has measured.
+std::string CommandText(const std::vector<std::string>& arguments, const std::string& folder, const std::string& home);
 /// The checkout's commit, or "unknown" outside of one.
 std::string CurrentCommit(const std::string& source_folder);
 

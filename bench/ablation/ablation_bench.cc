@@ -29,7 +29,6 @@
 namespace hone {
 namespace {
 
-constexpr char kCommand[] = "build/release/bench/ablation_bench --record";
 constexpr int kSftSteps = 250;  // enough to be right half of the time: correctness can still rise
 // On two idle cores; for the estimate alone.
 constexpr double kSftSeconds = 30, kStepSeconds = 2, kEvaluationSeconds = 10;
@@ -200,6 +199,7 @@ void Print(const std::vector<Row>& rows) {
 
 absl::Status Record(const std::vector<Row>& rows, const Options& options) {
   const std::string date = Today(), machine = MachineKind(), commit = CurrentCommit(HONE_SOURCE_DIR);
+  const std::string command = ThisCommand(HONE_SOURCE_DIR);
   std::vector<BenchResult> results;
   for (const Row& row : rows) {
     const auto add = [&](const char* figure, const Interval& interval, const char* unit) {
@@ -207,7 +207,7 @@ absl::Status Record(const std::vector<Row>& rows, const Options& options) {
       results.push_back({absl::StrCat("ablation.", row.name, ".", figure), interval.value,
                          absl::StrFormat("%s, 95 %% interval %.3f to %.3f, %d seeds", unit, interval.low, interval.high,
                                          options.seeds),
-                         kCommand, machine, date, commit});
+                         command, machine, date, commit});
     };
     add("first_turn_correct", row.first_turn, "share");
     add("best_turn_correct", row.best_turn, "share");

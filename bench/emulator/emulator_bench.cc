@@ -208,7 +208,7 @@ int Main(bool record) {
   }
   std::vector<BenchResult> results;
   const auto keep = [&](const std::string& id, double value, const std::string& unit) {
-    results.push_back({id, value, unit, "build/release/bench/emulator_bench --record", MachineKind(), Today(),
+    results.push_back({id, value, unit, ThisCommand(HONE_SOURCE_DIR), MachineKind(), Today(),
                        CurrentCommit(HONE_SOURCE_DIR)});
   };
   std::vector<float> x(1 << 20), y(1 << 20), got(1 << 20), want(1 << 20);

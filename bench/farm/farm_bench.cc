@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <functional>
 
-#include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
@@ -40,7 +39,7 @@ absl::Status Bench(const Arguments& arguments) {
     HONE_ASSIGN_OR_RETURN(const FarmFigures figures, part());
     for (const FarmFigure& figure : figures) {
       std::printf("  %-32s %10.4g %s\n", figure.id.c_str(), figure.value, figure.unit.c_str());
-      results.push_back({figure.id, figure.value, figure.unit, absl::StrCat("build/release/bench/farm_bench ", name),
+      results.push_back({figure.id, figure.value, figure.unit, ThisCommand(arguments.source_folder),
                          MachineKind(), Today(), CurrentCommit(arguments.source_folder)});
     }
     std::fflush(stdout);

@@ -27,7 +27,6 @@ namespace {
 
 constexpr int kGroupSize = 8;
 constexpr int64_t kRecordedEpisodes = 1'000'000;  // what the figures' names say
-constexpr char kCommand[] = "build/release/bench/lab_bench --record";
 
 Turn MakeTurn(std::mt19937_64& random) {
   std::uniform_real_distribution<float> unit(0, 1);
@@ -132,9 +131,9 @@ absl::Status Bench(int64_t episodes, bool record) {
   std::printf("%ld episodes, %.0f MB packed: one pipeline %.2f s, each further one %.2f s, peak %.0f MB\n", episodes,
               journal_mb, one.seconds, per_pipeline, swept.peak_rss_mb);
   if (!record) return absl::OkStatus();
-  const std::string machine = MachineKind(), date = Today(), commit = CurrentCommit(HONE_SOURCE_DIR);
+  const std::string command = ThisCommand(HONE_SOURCE_DIR), machine = MachineKind(), date = Today(), commit = CurrentCommit(HONE_SOURCE_DIR);
   const auto result = [&](const char* id, double value, const char* unit) {
-    return BenchResult{id, value, unit, kCommand, machine, date, commit};
+    return BenchResult{id, value, unit, command, machine, date, commit};
   };
   return RecordResults(HONE_SOURCE_DIR "/bench/results.json",
                        {result("lab.replay_1m_s", one.seconds, "s"),

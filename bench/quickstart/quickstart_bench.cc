@@ -24,7 +24,6 @@ namespace hone {
 namespace {
 
 constexpr int kSeeds = 3;
-constexpr char kCommand[] = "build/release/bench/quickstart_bench --record";
 
 struct Figures {
   double seconds = 0;
@@ -80,9 +79,10 @@ absl::Status Bench(const std::string& runs, bool only_read, bool record) {
     figures.push_back(run);
   }
   const std::string date = Today(), machine = MachineKind(), commit = CurrentCommit(HONE_SOURCE_DIR);
+  const std::string command = ThisCommand(HONE_SOURCE_DIR);
   std::vector<BenchResult> results;
   const auto add = [&](const char* id, const char* unit, double (*figure)(const Figures&)) {
-    results.push_back({absl::StrCat("quickstart.", id), MedianOf(figures, figure), unit, kCommand, machine, date, commit});
+    results.push_back({absl::StrCat("quickstart.", id), MedianOf(figures, figure), unit, command, machine, date, commit});
   };
   add("seconds", "s", [](const Figures& f) { return f.seconds; });
   add("heldout_correct_before", "share", [](const Figures& f) { return f.correct[0]; });
@@ -94,7 +94,7 @@ absl::Status Bench(const std::string& runs, bool only_read, bool record) {
   if (!only_read) {
     rusage usage = {};
     getrusage(RUSAGE_CHILDREN, &usage);
-    results.push_back({"quickstart.peak_rss_mb", static_cast<double>(usage.ru_maxrss) / 1024, "MB, the largest process", kCommand,
+    results.push_back({"quickstart.peak_rss_mb", static_cast<double>(usage.ru_maxrss) / 1024, "MB, the largest process", command,
                        machine, date, commit});
   }
   return record ? RecordResults(HONE_SOURCE_DIR "/bench/results.json", results) : absl::OkStatus();

@@ -62,8 +62,8 @@ int Run(std::vector<std::string> paths, bool record) {
     std::printf("{\"tokenizer\": \"%s\", \"mb\": %.2f, \"tokens\": %zu, \"encode_mb_s\": %.1f, \"decode_mb_s\": %.1f}\n", name.c_str(),
                 static_cast<double>(bytes) / 1e6, tokens, encode, decode);
     for (const auto& [what, value] : {std::pair<const char*, double>{"encode", encode}, {"decode", decode}}) {
-      results.push_back({absl::StrCat("tokenizer.", name, ".", what, "_mb_s"), value, "MB/s", "build/release/bin/tokenizer_bench --record",
-                         MachineKind(), Today(), CurrentCommit(HONE_SOURCE_DIR)});
+      results.push_back({absl::StrCat("tokenizer.", name, ".", what, "_mb_s"), value, "MB/s",
+                         ThisCommand(HONE_SOURCE_DIR), MachineKind(), Today(), CurrentCommit(HONE_SOURCE_DIR)});
     }
   }
   if (!record) return 0;

@@ -9,10 +9,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,12 +25,16 @@
 #include "base/results.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
+#include "bench/spread.h"
 #include "cli/samples/recorded_samples.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
 
 namespace hone::verifier {
 namespace {
+
+using bench::CoefficientOfVariation;
+using bench::Quantile;
 
 using cli::RecordedSample;
 
@@ -51,19 +53,6 @@ struct Arguments {
   int lane_candidates = 40;
   int port = 19464;
 };
-
-double Quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
-}
-
-double CoefficientOfVariation(const std::vector<double>& values) {
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean;
-}
 
 /// A page of the metrics' server.
 std::string Scrape(int port) {

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include "base/file.h"
 #include "base/results.h"
 #include "base/steady_time.h"
+#include "bench/spread.h"
 #include "rollout/sampler/generator.h"
 #include "verifier/build/cpu_builder.h"
 #include "verifier/cache/artefact_store.h"
@@ -27,18 +27,8 @@
 namespace hone::verifier {
 namespace {
 
-double Quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
-}
-
-double CoefficientOfVariation(const std::vector<double>& values) {
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean;
-}
+using bench::CoefficientOfVariation;
+using bench::Quantile;
 
 /// Processor time of this process, its living descendants and those they have waited for, in ms: what a lane costs on a
 /// machine that does other things too.
@@ -179,7 +169,7 @@ absl::Status Record(const Arguments& arguments, const std::map<Baseline, std::ve
   for (const auto& [baseline, values] : spread) {
     const std::string id = baseline == Baseline::kScalar ? "verify_cpu.speedup_cv" : "verify_cpu.speedup_eager_cv";
     for (const auto& [name, q] : {std::pair{"_p50", 0.5}, {"_p90", 0.9}}) {
-      results.push_back({id + name, Quantile(values, q), "1", "build/release/bin/lane_bench", MachineKind(), Today(),
+      results.push_back({id + name, Quantile(values, q), "1", ThisCommand(arguments.source_folder), MachineKind(), Today(),
                          CurrentCommit(arguments.source_folder)});
     }
   }

@@ -18,12 +18,15 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "base/task_suite.h"
+#include "bench/spread.h"
 #include "rollout/sampler/generator.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
 
 namespace hone::verifier {
 namespace {
+
+using bench::Quantile;
 
 struct Arguments {
   std::string what = "all";
@@ -40,11 +43,6 @@ struct Figure {
   std::string unit;
 };
 using Figures = std::vector<Figure>;
-
-double Quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
-}
 
 /// Processor seconds of all children that have ended and been waited for, theirs included.
 double ChildrenSeconds() {
@@ -168,7 +166,7 @@ absl::Status Bench(const Arguments& arguments) {
   std::vector<BenchResult> results;
   for (const Figure& figure : figures) {
     std::printf("%-32s %10.4g %s\n", figure.id.c_str(), figure.value, figure.unit.c_str());
-    results.push_back({figure.id, figure.value, figure.unit, absl::StrCat("build/release/bin/service_bench ", arguments.what),
+    results.push_back({figure.id, figure.value, figure.unit, ThisCommand(arguments.source_folder),
                        MachineKind(), Today(), CurrentCommit(arguments.source_folder)});
   }
   return arguments.record.empty() ? absl::OkStatus() : RecordResults(arguments.record, results);

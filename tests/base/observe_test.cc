@@ -307,6 +307,16 @@ TEST_CASE("The page of figures has one table for each group", "[base][results]")
   CHECK(page.find("`a.n`") < page.find("`a.x`"));
 }
 
+TEST_CASE("A figure's command is what was typed, from the checkout's folder and without anybody's home", "[base][results]") {
+  CHECK(CommandText({"/src/hone/build/release/bench/farm_bench", "chaos", "--record=/src/hone/bench/results.json", "--seed", "3"},
+                    "/src/hone", "/home/ann") ==
+        "build/release/bench/farm_bench chaos --record=bench/results.json --seed 3");
+  CHECK(CommandText({"a", "--python", "/home/ann/venv/bin/python3", "", "two words", "it's"}, "/src/hone", "/home/ann") ==
+        "a --python ~/venv/bin/python3 '' 'two words' 'it'\\''s'");
+  CHECK(CommandText({"a", "--steps", "24", "--only-read", "--record"}, "", "") == "a --steps 24 --record");
+  CHECK(absl::StrContains(ThisCommand("/nowhere"), "observe_test"));
+}
+
 TEST_CASE("The commit of a folder that is no checkout is unknown", "[base][results]") {
   const TempFolder folder = Folder();
   CHECK(CurrentCommit(folder.path()) == "unknown");
