@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "base/steady_time.h"
 #include "verifier/build/compiler_output.h"
 #include "verifier/build/cpu_compiler.h"
 #include "verifier/build/cuda_source.h"
@@ -43,15 +42,9 @@ class CpuBuilder final : public Builder {
   }
 
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
-    const SteadyTime start = SteadyTime::Now();
-    BuildResult result;
-    result.toolchain = ToolchainName();
-    ArtefactContents contents;
-    HONE_RETURN_IF_ERROR(Compile(request, &result, &contents));
-    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
-    contents.record = RecordOf(result);
-    contents.keep = result.status != VerdictStatus::kCompileTimeout;
-    return contents;
+    return Recorded(ToolchainName(), [&](BuildResult* result, ArtefactContents* contents) {
+      return Compile(request, result, contents);
+    });
   }
 
   absl::Status Compile(const BuildRequest& request, BuildResult* result, ArtefactContents* contents) {

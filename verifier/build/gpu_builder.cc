@@ -50,15 +50,9 @@ class GpuBuilder final : public Builder {
 
  private:
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
-    const SteadyTime start = SteadyTime::Now();
-    BuildResult result;
-    result.toolchain = compiler_.toolchain;
-    ArtefactContents contents;
-    HONE_RETURN_IF_ERROR(Compile(request, &result, &contents));
-    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
-    contents.record = RecordOf(result);
-    contents.keep = result.status != VerdictStatus::kCompileTimeout;
-    return contents;
+    return Recorded(compiler_.toolchain, [&](BuildResult* result, ArtefactContents* contents) {
+      return Compile(request, result, contents);
+    });
   }
 
   absl::Status Compile(const BuildRequest& request, BuildResult* result, ArtefactContents* contents) {

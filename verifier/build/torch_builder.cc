@@ -316,23 +316,9 @@ class TorchBuilder final : public Builder {
   }
 
   absl::StatusOr<ArtefactContents> Make(const BuildRequest& request) {
-    return Record(request, [&](BuildResult* result, ArtefactContents* contents) {
+    return Recorded(Toolchain(request.candidate.backend), [&](BuildResult* result, ArtefactContents* contents) {
       return MakeBundle(request, result, contents);
     });
-  }
-
-  /// What `build` makes, with its record.
-  template <class BuildFunction>
-  absl::StatusOr<ArtefactContents> Record(const BuildRequest& request, BuildFunction build) const {
-    const SteadyTime start = SteadyTime::Now();
-    BuildResult result;
-    result.toolchain = Toolchain(request.candidate.backend);
-    ArtefactContents contents;
-    HONE_RETURN_IF_ERROR(build(&result, &contents));
-    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
-    contents.record = RecordOf(result);
-    contents.keep = result.status != VerdictStatus::kCompileTimeout;
-    return contents;
   }
 
   absl::Status MakeBundle(const BuildRequest& request, BuildResult* result, ArtefactContents* contents) {
@@ -422,7 +408,7 @@ class TorchBuilder final : public Builder {
   absl::StatusOr<std::string> BuildExtension(const Extension& extension, const BuildRequest& request,
                                              SteadyTime deadline, BuildResult* result) const {
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(KeyOf("extension", extension.key, request), [&] {
-      return Record(request, [&](BuildResult* part, ArtefactContents* contents) {
+      return Recorded(Toolchain(request.candidate.backend), [&](BuildResult* part, ArtefactContents* contents) {
         return MakeExtension(extension, request, deadline, part, contents);
       });
     }));
