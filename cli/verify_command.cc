@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/journal.h"
 #include "base/status_macros.h"
@@ -79,6 +80,16 @@ absl::StatusOr<Verdict> AskOwnServer(const VerifyOptions& options, const VerifyR
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
                         verifier::LocalServer::Start(server_options));
   return Ask(server->endpoint(), request);
+}
+
+/// What the verifier says of a task by its id, said of the file where the task stands.
+absl::Status InTaskFile(const absl::Status& status, const std::string& file, const std::string& task_id) {
+  absl::string_view what = status.message();
+  if (!absl::IsInvalidArgument(status) || !FileExists(file) || !absl::ConsumePrefix(&what, absl::StrCat("task ", task_id))) {
+    return status;
+  }
+  return absl::InvalidArgumentError(absl::ConsumePrefix(&what, ", line ") ? absl::StrCat(file, ":", what)
+                                                                         : absl::StrCat(file, what));
 }
 
 // ---- For people. ----
@@ -162,14 +173,15 @@ absl::StatusOr<int> Verify(const VerifyOptions& options) {
   HONE_ASSIGN_OR_RETURN(request.protocol, ProtocolById(options.protocol));
   request.priority = Priority::kHigh;  // somebody waits for it
   request.use_cache = !options.again;
-  HONE_ASSIGN_OR_RETURN(const Verdict verdict, options.server.empty() ? AskOwnServer(options, request)
-                                                                      : Ask(options.server, request));
+  const absl::StatusOr<Verdict> verdict =
+      options.server.empty() ? AskOwnServer(options, request) : Ask(options.server, request);
+  if (!verdict.ok()) return InTaskFile(verdict.status(), options.task, request.task.id);
   if (options.json) {
-    absl::PrintF("%s\n", VerdictToJson(verdict, 2));
+    absl::PrintF("%s\n", VerdictToJson(*verdict, 2));
   } else {
-    Print(request.task, verdict);
+    Print(request.task, *verdict);
   }
-  return ExitCodeOf(verdict);
+  return ExitCodeOf(*verdict);
 }
 
 }  // namespace

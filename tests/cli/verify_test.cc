@@ -134,7 +134,7 @@ TEST_CASE("hone verify tells each failure apart, through a running server", "[cl
   CheckHas(verify(f.task, f.Write("kernel.txt", "x")), 2, {"kernel.txt", ".cu"});
   CheckHas(verify(f.Write("half.py", "class Model: pass\n"), right), 2, {"half.py", "get_inputs"});
   const std::string raises = f.Write("raises.py", absl::StrCat("raise ValueError('no luck')\n", kTask));
-  CheckHas(verify(raises, right), 2, {"no luck"});
+  CheckHas(verify(raises, right), 2, {"raises.py:1: ", "no luck"});
   CheckHas(verify(f.task, right, {"--device", "musa"}), 2, {"musa", "cpu"});
 
   const RunResult json = verify(f.task, right, {"--json"});
