@@ -1,5 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,31 @@ TEST_CASE("No source of hone crosses an arrow of the design", "[structure]") {
   const std::vector<std::string> violations = ForbiddenArrows(tree);
   INFO(absl::StrJoin(violations, "\n"));
   CHECK(violations.empty());
+}
+
+TEST_CASE("Every file and folder that the README names is there", "[structure][docs]") {
+  const std::string root = HONE_SOURCE_FOLDER;
+  const std::string text = ReadFile(root + "/README.md").value();
+  static const std::regex kPath("\\b(docs|examples|bench|tasks|proto|deploy|base|cli)/[A-Za-z0-9_./]*[A-Za-z0-9_/]");
+  std::set<std::string> paths;
+  for (std::sregex_iterator match(text.begin(), text.end(), kPath), end; match != end; ++match) paths.insert(match->str());
+  CHECK(paths.size() > 15);
+  for (const std::string& path : paths) {
+    INFO(path);
+    CHECK(fs::exists(root + "/" + path));
+  }
+}
+
+TEST_CASE("Every page that the list of pages names is there", "[structure][docs]") {
+  const std::string root = HONE_SOURCE_FOLDER "/docs/";
+  const std::string text = ReadFile(root + "README.md").value();
+  static const std::regex kLink("\\]\\(([a-z0-9_./]+\\.md)\\)");
+  int links = 0;
+  for (std::sregex_iterator match(text.begin(), text.end(), kLink), end; match != end; ++match, ++links) {
+    INFO((*match)[1].str());
+    CHECK(fs::exists(root + (*match)[1].str()));
+  }
+  CHECK(links > 15);
 }
 
 // ---- The checker itself, on small trees with one fault each. ----
