@@ -131,8 +131,7 @@ class Report {
   }
 
   void Evaluations(const std::string& kind, const std::string& title) {
-    const char* names[] = {"before",           "sft",   "after",       "all", "no_primeecho", "no_bdr", "no_mirrorpop",
-                           "no_contrast"};
+    const std::vector<const char*> names = {"before", "sft", "after", "all", "no_primeecho", "no_bdr", "no_mirrorpop", "no_contrast"};
     std::string table;
     for (const char* name : names) {
       const std::optional<Json> found = ReadJson(Path(absl::StrCat(kind, "_", name, ".json")));
@@ -144,8 +143,41 @@ class Report {
                       Cell(*found, {"speedup", "eager", "geometric_mean"}), " |\n");
     }
     if (table.empty()) return;
+    Verdicts(kind, names, table);
     absl::StrAppend(&page_, "### ", title, "\n\n| Policy | Tasks × samples | Pass@1 | Tasks solved | Compiled | fast_1 | Geometric mean of correct |\n",
                     "|---|---|---|---|---|---|---|\n", table, "\n");
+  }
+
+  // Where samples ended, and what their kernels are made of, below the table of figures.
+  void Verdicts(const std::string& kind, const std::vector<const char*>& names, std::string& table) {
+    const char* statuses[] = {"OK", "INCORRECT", "RUNTIME", "COMPILE"};
+    const char* techniques[] = {"__shared__", "__shfl", "float4", "atomic"};
+    absl::StrAppend(&table, "\n| Policy | right | wrong | failed running | did not compile | others | `__shared__` | shuffles | `float4` | atomics |\n",
+                    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    for (const char* name : names) {
+      const auto found = evaluations_.find(absl::StrCat(kind, "_", name));
+      if (found == evaluations_.end()) continue;
+      const Json verdicts = found->second.value("verdicts", Json::object());
+      double all = 0, named = 0;
+      for (const Json& count : verdicts) all += count.is_number() ? count.get<double>() : 0;
+      absl::StrAppend(&table, "| ", name, " |");
+      for (const char* status : statuses) {
+        const double count = verdicts.value(status, 0.0);
+        named += count;
+        absl::StrAppendFormat(&table, " %.1f %% |", 100 * count / all);
+      }
+      absl::StrAppendFormat(&table, " %.1f %% |", 100 * (all - named) / all);
+      double samples = 0;
+      std::map<std::string, double> uses;
+      for (const auto& [task, turns] : TurnsOf(absl::StrCat(kind, "_", name, ".jsonl.zst"))) {
+        for (const Turn& turn : turns) {
+          ++samples;
+          for (const char* technique : techniques) uses[technique] += turn.source.find(technique) != std::string::npos ? 1 : 0;
+        }
+      }
+      for (const char* technique : techniques) absl::StrAppendFormat(&table, " %.1f %% |", 100 * uses[technique] / std::max(1.0, samples));
+      absl::StrAppend(&table, "\n");
+    }
   }
 
   void Changes() {
