@@ -18,12 +18,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/config.h"
 #include "base/file.h"
 #include "base/journal.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "base/task_suite.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
@@ -171,11 +172,11 @@ class PolicyEvaluation {
     for (const Problem& problem : admitted.problems) {
       if (done_.count(problem.task.id) == 0) open.push_back(&problem);
     }
-    const absl::Time start = absl::Now();
+    const SteadyTime start = SteadyTime::Now();
     Progress progress("evaluate", static_cast<int64_t>(admitted.problems.size()));
     for (size_t first = 0; first < open.size(); first += static_cast<size_t>(config_.batch)) {
       HONE_RETURN_IF_ERROR(Interrupted());
-      if (config_.limits.max_seconds > 0 && absl::Now() - start > absl::Seconds(config_.limits.max_seconds)) break;
+      if (config_.limits.max_seconds > 0 && SteadyTime::Now() - start > absl::Seconds(config_.limits.max_seconds)) break;
       const size_t count = std::min(static_cast<size_t>(config_.batch), open.size() - first);
       HONE_RETURN_IF_ERROR(Batch({open.data() + first, count}));
       progress.Update(static_cast<int64_t>(groups_.size()), absl::StrFormat("Pass@1 %.3f", rollout::Evaluate(groups_).correct_rate.value));
