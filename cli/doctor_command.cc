@@ -185,9 +185,11 @@ void FindMusaParts(std::vector<Finding>& findings) {
   const std::string hint = headers ? "" : "build the target `hone_musa_compat`, or install the whole tree with cmake --install";
   findings.push_back({"musa", "compat/cpu", state, headers ? "MUSA's names over the CPU emulation" : "not installed", hint});
   std::vector<verifier::GpuListing> nvidia;
-  const bool cuda = headers && verifier::ListGpus(verifier::kMusaOnCudaDialect, &nvidia, &error) && !nvidia.empty();
+  const bool nvcc = FileExists(verifier::ToolkitFolder(verifier::kCudaDialect) + "/bin/nvcc");
+  const bool cuda = headers && nvcc && verifier::ListGpus(verifier::kMusaOnCudaDialect, &nvidia, &error) && !nvidia.empty();
   findings.push_back({"musa", "compat/cuda", cuda ? State::kReady : State::kAbsent,
-                      cuda ? absl::StrCat("MUSA's names over CUDA, on ", nvidia.front().name) : "needs an NVIDIA GPU and nvcc", hint});
+                      cuda ? absl::StrCat("MUSA's names over CUDA, on ", nvidia.front().name) : "no NVIDIA GPU or no nvcc",
+                      cuda ? "" : "MUSA candidates run through CUDA on a machine with an NVIDIA GPU and the CUDA toolkit"});
 }
 
 void FindDevices(std::vector<Finding>& findings) {

@@ -31,7 +31,7 @@ TEST_CASE("doctor names every part, and agrees with itself on whether candidates
   const nlohmann::json report = nlohmann::json::parse(result.output);
   bool failed = false;
   for (const char* name : {"host", "g++", "nvcc", "mcc", "cpu", "cuda", "musa", "bubblewrap", "torch", "hone-verifier",
-                           "hone-runner", "task suite"}) {
+                           "hone-runner", "task suite", "runtime", "mtrtc", "toolchain", "compat/cpu", "compat/cuda"}) {
     INFO(name);
     const nlohmann::json finding = Named(report, name);
     REQUIRE(finding.is_object());

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/task_suite.h"
 #include "base/verify_request.h"
+#include "rollout/sampler/family.h"
 #include "rollout/sampler/generator.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
@@ -62,6 +63,17 @@ absl::Status AddExamples(const std::string& folder, std::vector<SuiteProgram>& p
   return absl::OkStatus();
 }
 
+/// One drawn example of each family that the recipe for a language model teaches: other shapes and types than the named tasks.
+absl::Status AddFamilies(const std::string& folder, rollout::SplitMix& random, std::vector<SuiteProgram>& programs) {
+  HONE_ASSIGN_OR_RETURN(const std::vector<rollout::Family> families, rollout::LoadFamilies(folder));
+  for (const rollout::Family& family : families) {
+    HONE_ASSIGN_OR_RETURN(rollout::FamilyExample example, family.Draw(random));
+    HONE_RETURN_IF_ERROR(Add(absl::StrCat("family/", example.task.id, "/", example.style), example.task,
+                             std::move(example.source), /*flawed=*/true, programs));
+  }
+  return absl::OkStatus();
+}
+
 VerifyRequest RequestFor(const SuiteProgram& program, const SuiteOptions& options, bool musa, bool timed) {
   VerifyRequest request;
   request.task = program.task;
@@ -96,6 +108,9 @@ absl::StatusOr<std::vector<SuiteProgram>> MusaSuite(SuiteSize size, const std::s
     }
   }
   HONE_RETURN_IF_ERROR(AddExamples(examples, programs));
+  if (size == SuiteSize::kAll) {
+    HONE_RETURN_IF_ERROR(AddFamilies(examples + "/qwen2.5-coder-1.5b/families", random, programs));
+  }
   return programs;
 }
 

@@ -20,11 +20,11 @@ struct SuiteProgram {
   Task task;
   std::string cuda;
   std::string musa;
-  bool flawed = false;  // wrong on purpose
+  bool flawed = false;  // wrong on purpose, or never verified
 };
 
-/// kOne: of each task the plainest kernel, and for every fifth task one that is wrong. kAll: every style, and for each
-/// task one that is wrong. Both with the examples.
+/// kOne: of each task the plainest kernel, and for every fifth task one that is wrong. kAll: every style, for each task one
+/// that is wrong, and an example of each family (rollout/sampler/family.h). Both with the examples.
 enum class SuiteSize { kOne, kAll };
 
 /// Programs of the named tasks (rollout/sampler/generator.h), and those in the folder `examples`. kInternal: musify
