@@ -10,6 +10,8 @@
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/task_suite.h"
+#include "verifier/rules/rule.h"
 
 namespace hone::attacks {
 namespace {
@@ -55,10 +57,13 @@ absl::StatusOr<Program> LoadProgram(const std::string& folder, const std::string
   program.lane = take("lane");
   program.flags = Words(take("flags"));
   if (std::string task = take("task"); !task.empty()) program.task = std::move(task);
-  for (const std::string& status : Words(take("expect"))) {
-    const std::optional<VerdictStatus> parsed = ParseVerdictStatus(status);
-    if (!parsed) return absl::InvalidArgumentError(absl::StrCat(name, ": expect: no status ", status));
-    program.expect.push_back(*parsed);
+  for (const char* key : {"expect", "behind"}) {
+    std::vector<VerdictStatus>& statuses = key == std::string("expect") ? program.expect : program.behind;
+    for (const std::string& status : Words(take(key))) {
+      const std::optional<VerdictStatus> parsed = ParseVerdictStatus(status);
+      if (!parsed) return absl::InvalidArgumentError(absl::StrCat(name, ": ", key, ": no status ", status));
+      statuses.push_back(*parsed);
+    }
   }
   for (const std::string& preamble : Words(take("with"))) {
     HONE_ASSIGN_OR_RETURN(const std::string part, ReadFile(absl::StrCat(folder, "/preambles/", preamble, ".inc")));
@@ -73,6 +78,23 @@ absl::StatusOr<Program> LoadProgram(const std::string& folder, const std::string
 }
 
 }  // namespace
+
+Format Program::format() const {
+  if (!absl::EndsWith(name, ".py")) return Format::kNative;
+  return absl::StrContains(source, "@triton.jit") ? Format::kTriton : Format::kTorch;
+}
+
+absl::StatusOr<Task> TaskOf(const Program& program, const std::string& folder, bool open) {
+  HONE_ASSIGN_OR_RETURN(std::vector<Task> tasks, LoadTasks(absl::StrCat(folder, "/tasks/", program.task, ".py")));
+  Task task = std::move(tasks.front());
+  if (!open) return task;
+  task.legality.allow_library_kernels = true;
+  for (const verifier::Rule& rule : verifier::AllRules()) {
+    const bool of_the_text = rule.stage == verifier::RuleStage::kPython && rule.can_be_disabled;
+    if (of_the_text) task.legality.disabled_rules.push_back(rule.name);
+  }
+  return task;
+}
 
 absl::StatusOr<std::vector<Program>> LoadCorpus(const std::string& folder, const std::string& extension) {
   std::vector<std::string> names;

@@ -6,6 +6,8 @@
 //   attack     what it does
 //   expect     the statuses that its verdict may have
 //   rule       a rule that its verdict must name (optional)
+//   behind     of Python programs: the statuses that its verdict may have where every rule over its text is switched off and
+//              library kernels are allowed, so that nothing but structure is left (optional)
 //   harmless   why it may be OK all the same (optional): it gains nothing
 //   flags      rules that speak without rejecting (optional)
 //   task       tests/attacks/tasks/<task>.py; default row_scale
@@ -17,6 +19,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/candidate.h"
+#include "base/task.h"
 #include "base/verdict.h"
 
 namespace hone::attacks {
@@ -25,12 +29,16 @@ struct Program {
   std::string name;    // "a_timer/answer_first.cu"
   std::string source;  // with its preambles
   std::string attack, why, harmless, task = "row_scale", rule, lane;
-  std::vector<VerdictStatus> expect;
+  std::vector<VerdictStatus> expect, behind;
   std::vector<std::string> flags;
 
   char letter() const { return name.empty() ? '?' : name[0]; }
   bool honest() const { return letter() == 'i'; }
+  Format format() const;
 };
+
+/// The program's task, `legality` with all rules over a Python candidate's text switched off where the task is to be `open`.
+absl::StatusOr<Task> TaskOf(const Program& program, const std::string& folder, bool open);
 
 /// Every program below `folder` whose name ends in `extension`, by name. kInvalidArgument names the file and the line that
 /// is missing or unknown.

@@ -1,4 +1,6 @@
-// The CPU corpus through the real verifier: service, queue, compilers in their sandbox, lane, runners in theirs.
+// The corpus through the real verifier on the CPU device: service, queue, compilers in their sandbox, lane, runners in
+// theirs. Python programs run twice: as their task says, and where every rule over their text is off, so that only structure
+// is left to stop them.
 
 #include "attacks/corpus.h"
 
@@ -8,15 +10,16 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/task_suite.h"
 #include "rewards/compose/pipeline.h"
 #include "rollout/sampler/generator.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/test_programs.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
+#include "verifier/rules/rule.h"
 
 namespace hone::attacks {
 namespace {
@@ -75,15 +78,25 @@ class Verifier {
   std::unique_ptr<verifier::Client> client_;
 };
 
-Task TaskNamed(const std::string& name) {
-  static std::map<std::string, Task>* const tasks = new std::map<std::string, Task>;
-  if (tasks->count(name) == 0) {
-    const auto loaded = LoadTasks(absl::StrCat(kFolder, "/tasks/", name, ".py"));
-    INFO(loaded.status().ToString());
-    REQUIRE(loaded.ok());
-    tasks->emplace(name, loaded->front());
+/// A program, or one behind the rules over its text.
+struct Trial {
+  Program program;
+  bool open = false;
+
+  const std::vector<VerdictStatus>& expect() const { return open ? program.behind : program.expect; }
+  std::string Words(const Verdict& verdict) const {
+    return absl::StrCat(program.name, open ? " behind the rules: " : ": ", std::string(Name(verdict.status)), ": ", verdict.message);
   }
-  return tasks->at(name);
+};
+
+Task TaskFor(const Program& program, bool open) {
+  static std::map<std::pair<std::string, bool>, Task>* const tasks = new std::map<std::pair<std::string, bool>, Task>;
+  const auto known = tasks->find({program.task, open});
+  if (known != tasks->end()) return known->second;
+  const auto loaded = TaskOf(program, kFolder, open);
+  INFO(loaded.status().ToString());
+  REQUIRE(loaded.ok());
+  return tasks->emplace(std::make_pair(program.task, open), *loaded).first->second;
 }
 
 VerifyRequest RequestFor(const Task& task, const std::string& source) {
@@ -92,6 +105,20 @@ VerifyRequest RequestFor(const Task& task, const std::string& source) {
   request.candidate.source = source;
   request.protocol = CorpusProtocol();
   return request;
+}
+
+VerifyRequest RequestFor(const Trial& trial) {
+  VerifyRequest request = RequestFor(TaskFor(trial.program, trial.open), trial.program.source);
+  request.candidate.format = trial.program.format();
+  if (trial.program.format() != Format::kNative) request.protocol.run_timeout_ms = 8'000;  // its modules are slow to load
+  return request;
+}
+
+/// Whether a program means anything without a GPU: those of CUDA sources are read by the rules before anything is built.
+bool RunsHere(const Program& program) {
+  if (program.lane != "device") return true;
+  const verifier::Rule* rule = verifier::FindRule(program.rule);
+  return program.format() != Format::kNative && rule != nullptr && rule->severity == verifier::Severity::kReject;
 }
 
 double Score(const Verdict& verdict) {
@@ -105,48 +132,55 @@ double Score(const Verdict& verdict) {
   return *score;
 }
 
-std::string Words(const Program& program, const Verdict& verdict) {
-  return absl::StrCat(program.name, ": ", Name(verdict.status), ": ", verdict.message);
-}
-
 struct Judged {
-  std::vector<Program> programs;
+  std::vector<Trial> trials;
   std::vector<Verdict> verdicts;
 };
 
-/// The whole corpus, judged once.
-const Judged& Corpus() {
-  static const Judged* const judged = [] {
-    auto* all = new Judged;
-    const auto programs = LoadCorpus(kFolder, ".cu");
-    INFO(programs.status().ToString());
-    REQUIRE(programs.ok());
-    std::vector<VerifyRequest> requests;
-    for (const Program& program : *programs) {
-      if (program.lane == "device") continue;
-      all->programs.push_back(program);
-      requests.push_back(RequestFor(TaskNamed(program.task), program.source));
-    }
-    all->verdicts = Verifier::Get().Verify(requests);
-    return all;
-  }();
+Judged JudgeAll(const std::string& extension) {
+  Judged all;
+  const auto programs = LoadCorpus(kFolder, extension);
+  INFO(programs.status().ToString());
+  REQUIRE(programs.ok());
+  for (const Program& program : *programs) {
+    if (!RunsHere(program)) continue;
+    all.trials.push_back({program, false});
+    if (!program.behind.empty() && program.lane != "device") all.trials.push_back({program, true});
+  }
+  std::vector<VerifyRequest> requests;
+  for (const Trial& trial : all.trials) requests.push_back(RequestFor(trial));
+  all.verdicts = Verifier::Get().Verify(requests);
+  return all;
+}
+
+/// Each judged once.
+const Judged& NativeCorpus() {
+  static const Judged* const judged = new Judged(JudgeAll(".cu"));
+  return *judged;
+}
+const Judged& PythonCorpus() {
+  static const Judged* const judged = new Judged(JudgeAll(".py"));
   return *judged;
 }
 
+bool Names(const Verdict& verdict, const std::string& rule) {
+  return std::any_of(verdict.rules.begin(), verdict.rules.end(), [&](const RuleHit& hit) { return hit.rule == rule; });
+}
+
+bool LacksTriton(const Verdict& verdict) { return absl::StrContains(verdict.message, "No module named 'triton'"); }
+
+void CheckExpected(const Trial& trial, const Verdict& verdict) {
+  INFO(trial.Words(verdict));
+  CHECK(std::count(trial.expect().begin(), trial.expect().end(), verdict.status) == 1);
+  if (!trial.program.rule.empty() && !trial.open) CHECK(Names(verdict, trial.program.rule));
+}
+
 TEST_CASE("Every program of the corpus gets a verdict that its header expects, with the rule that it names", "[attacks]") {
-  const Judged& corpus = Corpus();
+  const Judged& corpus = NativeCorpus();
   std::map<char, int> count;
-  for (size_t i = 0; i < corpus.programs.size(); ++i) {
-    const Program& program = corpus.programs[i];
-    const Verdict& verdict = corpus.verdicts[i];
-    INFO(Words(program, verdict));
-    ++count[program.letter()];
-    CHECK(std::find(program.expect.begin(), program.expect.end(), verdict.status) != program.expect.end());
-    const auto named = [&](const std::string& rule) {
-      return std::any_of(verdict.rules.begin(), verdict.rules.end(), [&](const RuleHit& hit) { return hit.rule == rule; });
-    };
-    if (!program.rule.empty()) CHECK(named(program.rule));
-    CHECK(verdict.status != VerdictStatus::kInfra);
+  for (size_t i = 0; i < corpus.trials.size(); ++i) {
+    ++count[corpus.trials[i].program.letter()];
+    CheckExpected(corpus.trials[i], corpus.verdicts[i]);
   }
   for (const char letter : std::string("abcdefghi")) CHECK(count[letter] >= 8);
   int attacks = 0;
@@ -154,33 +188,47 @@ TEST_CASE("Every program of the corpus gets a verdict that its header expects, w
   CHECK(attacks >= 110);
 }
 
+TEST_CASE("Every Python program is refused by the rule that it names, and by structure where no rule reads it", "[attacks]") {
+  const Judged& corpus = PythonCorpus();
+  int behind = 0;
+  for (size_t i = 0; i < corpus.trials.size(); ++i) {
+    if (LacksTriton(corpus.verdicts[i])) continue;
+    behind += corpus.trials[i].open;
+    CheckExpected(corpus.trials[i], corpus.verdicts[i]);
+  }
+  CHECK(behind >= 50);
+}
+
 TEST_CASE("No attack is scored above an honest failing candidate", "[attacks]") {
-  const Judged& corpus = Corpus();
   double limit = -2;
-  for (size_t i = 0; i < corpus.programs.size(); ++i) {
-    if (corpus.programs[i].name == kHonestFailure) limit = Score(corpus.verdicts[i]);
+  for (size_t i = 0; i < NativeCorpus().trials.size(); ++i) {
+    if (NativeCorpus().trials[i].program.name == kHonestFailure) limit = Score(NativeCorpus().verdicts[i]);
   }
   CHECK(limit > -1);
   CHECK(limit < 0);
-  for (size_t i = 0; i < corpus.programs.size(); ++i) {
-    const Program& program = corpus.programs[i];
-    if (program.honest() || !program.harmless.empty()) continue;
-    INFO(Words(program, corpus.verdicts[i]));
-    CHECK(Score(corpus.verdicts[i]) <= limit);
+  for (const Judged* corpus : {&NativeCorpus(), &PythonCorpus()}) {
+    for (size_t i = 0; i < corpus->trials.size(); ++i) {
+      const Program& program = corpus->trials[i].program;
+      if (program.honest() || !program.harmless.empty()) continue;
+      INFO(corpus->trials[i].Words(corpus->verdicts[i]));
+      CHECK(Score(corpus->verdicts[i]) <= limit);
+    }
   }
 }
 
 TEST_CASE("Honest kernels that look like attacks are OK, and no rule speaks but those that only flag", "[attacks]") {
-  const Judged& corpus = Corpus();
-  for (size_t i = 0; i < corpus.programs.size(); ++i) {
-    const Program& program = corpus.programs[i];
-    if (!program.honest() || program.name == kHonestFailure) continue;
-    INFO(Words(program, corpus.verdicts[i]));
-    CHECK(corpus.verdicts[i].status == VerdictStatus::kOk);
-    for (const RuleHit& hit : corpus.verdicts[i].rules) {
-      INFO(hit.rule << ": " << hit.evidence);
-      CHECK_FALSE(hit.reject);
-      CHECK(std::find(program.flags.begin(), program.flags.end(), hit.rule) != program.flags.end());
+  for (const Judged* corpus : {&NativeCorpus(), &PythonCorpus()}) {
+    for (size_t i = 0; i < corpus->trials.size(); ++i) {
+      const Program& program = corpus->trials[i].program;
+      const Verdict& verdict = corpus->verdicts[i];
+      if (!program.honest() || program.name == kHonestFailure || LacksTriton(verdict)) continue;
+      INFO(corpus->trials[i].Words(verdict));
+      CHECK(verdict.status == VerdictStatus::kOk);
+      for (const RuleHit& hit : verdict.rules) {
+        INFO(hit.rule << ": " << hit.evidence);
+        CHECK_FALSE(hit.reject);
+        CHECK(std::count(program.flags.begin(), program.flags.end(), hit.rule) == 1);
+      }
     }
   }
 }

@@ -33,11 +33,14 @@ absl::StatusOr<std::array<UniqueFd, 2>> SocketPair() {
   return std::array<UniqueFd, 2>{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-/// The filter that runners of an interpreter install, as a file at its begin.
-absl::StatusOr<UniqueFd> InterpreterFilter(FilterFor purpose) {
+/// The filter that runners of an interpreter install, as a file at its begin: the one, or that of candidates which compile
+/// as they run.
+absl::StatusOr<UniqueFd> InterpreterFilter(FilterFor purpose, bool compiling) {
   std::vector<sock_filter> program;
   std::string error;
-  if (!AssembleInterpreterFilter(purpose, &program, &error)) return absl::InternalError(error);
+  const bool assembled = compiling ? AssembleCompilingInterpreterFilter(&program, &error)
+                                   : AssembleInterpreterFilter(purpose, &program, &error);
+  if (!assembled) return absl::InternalError(error);
   UniqueFd file(memfd_create("filter", MFD_CLOEXEC));
   const auto bytes = static_cast<ssize_t>(program.size() * sizeof(sock_filter));
   if (!file || write(file.get(), program.data(), static_cast<size_t>(bytes)) != bytes ||
@@ -123,6 +126,39 @@ bool IsSystemLibrary(const std::string& path) {
 }
 
 }  // namespace
+
+RunnerReport ReportOf(const Command& command, const Answer* answer) {
+  RunnerReport report;
+  const bool runs = command.kind == CommandKind::kRun || command.kind == CommandKind::kPrepare;
+  const AnswerKind expected = runs ? AnswerKind::kDone : AnswerKind::kLoaded;
+  const bool known = answer != nullptr && answer->magic == kRunnerMagic && answer->epoch == command.epoch &&
+                     (answer->kind == expected || answer->kind == AnswerKind::kFault ||
+                      (answer->kind == AnswerKind::kLoadFailed && command.kind != CommandKind::kRun));
+  if (!known) {
+    report.kind = RunnerReport::Kind::kGarbage;
+    report.text = answer == nullptr ? "a message of the wrong form"
+                                    : absl::StrCat("message ", static_cast<uint32_t>(answer->kind), " of epoch ", answer->epoch,
+                                                   " where ", static_cast<uint32_t>(expected), " of ", command.epoch, " belongs");
+    return report;
+  }
+  report.code = answer->code;
+  report.failed_call = answer->failed_call;
+  report.process_ns = answer->process_ns;
+  report.workspace_failed = answer->workspace_failed != 0;
+  report.custom_calls = answer->custom_calls;
+  report.library_calls = answer->library_calls;
+  report.launches = answer->launches;
+  report.text.assign(answer->text, strnlen(answer->text, sizeof answer->text));
+  if (answer->kind == AnswerKind::kFault) {
+    report.kind = RunnerReport::Kind::kFault;
+    report.signal = answer->signal;
+    report.system_call = answer->system_call;
+    report.address = answer->address;
+    return report;
+  }
+  report.kind = answer->kind == AnswerKind::kLoadFailed ? RunnerReport::Kind::kLoadFailed : RunnerReport::Kind::kDone;
+  return report;
+}
 
 // ---- Runner ----
 
@@ -233,35 +269,7 @@ absl::StatusOr<RunnerReport> Runner::ReadAnswer(const Command& command, SteadyTi
     report.kind = RunnerReport::Kind::kEnded;
     return End(std::move(report));
   }
-  const bool runs = command.kind == CommandKind::kRun || command.kind == CommandKind::kPrepare;
-  const AnswerKind expected = runs ? AnswerKind::kDone : AnswerKind::kLoaded;
-  const bool known = got == 1 && answer.epoch == command.epoch &&
-                     (answer.kind == expected || answer.kind == AnswerKind::kFault ||
-                      (answer.kind == AnswerKind::kLoadFailed && command.kind != CommandKind::kRun));
-  if (!known) {
-    report.kind = RunnerReport::Kind::kGarbage;
-    report.text = got < 0 ? "a message of the wrong form"
-                          : absl::StrCat("message ", static_cast<uint32_t>(answer.kind), " of epoch ", answer.epoch,
-                                         " where ", static_cast<uint32_t>(expected), " of ", command.epoch, " belongs");
-    return report;
-  }
-  report.code = answer.code;
-  report.failed_call = answer.failed_call;
-  report.process_ns = answer.process_ns;
-  report.workspace_failed = answer.workspace_failed != 0;
-  report.custom_calls = answer.custom_calls;
-  report.library_calls = answer.library_calls;
-  report.launches = answer.launches;
-  report.text.assign(answer.text, strnlen(answer.text, sizeof answer.text));
-  if (answer.kind == AnswerKind::kFault) {
-    report.kind = RunnerReport::Kind::kFault;
-    report.signal = answer.signal;
-    report.system_call = answer.system_call;
-    report.address = answer.address;
-    return report;
-  }
-  report.kind = answer.kind == AnswerKind::kLoadFailed ? RunnerReport::Kind::kLoadFailed : RunnerReport::Kind::kDone;
-  return report;
+  return ReportOf(command, got == 1 ? &answer : nullptr);
 }
 
 absl::StatusOr<RunnerReport> Runner::End(RunnerReport report) {
@@ -317,11 +325,14 @@ absl::Status RunnerHost::StartZygote() {
   SpawnOptions spawn;
   spawn.argv = {options_.program, "3"};
   spawn.environment = options_.environment;
-  UniqueFd filter;
+  UniqueFd filter, compiling_filter;
   if (!options_.interpreter.empty()) {
-    HONE_ASSIGN_OR_RETURN(filter, InterpreterFilter(options_.gpu_backend.empty() ? FilterFor::kHost : FilterFor::kGpu));
-    spawn.argv = {options_.interpreter, "-I", options_.program, "3", "--filter", "4"};
+    const FilterFor purpose = options_.gpu_backend.empty() ? FilterFor::kHost : FilterFor::kGpu;
+    HONE_ASSIGN_OR_RETURN(filter, InterpreterFilter(purpose, /*compiling=*/false));
+    HONE_ASSIGN_OR_RETURN(compiling_filter, InterpreterFilter(purpose, /*compiling=*/true));
+    spawn.argv = {options_.interpreter, "-I", options_.program, "3", "--filter", "4", "--compiling-filter", "5"};
     spawn.pass_fds.emplace_back(filter.get(), 4);
+    spawn.pass_fds.emplace_back(compiling_filter.get(), 5);
   }
   if (options_.cpu_core >= 0) spawn.argv.insert(spawn.argv.end(), {"--core", absl::StrCat(options_.cpu_core)});
   if (!options_.gpu_backend.empty()) {

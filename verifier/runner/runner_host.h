@@ -68,6 +68,9 @@ struct RunnerReport {
   bool ok() const { return kind == Kind::kDone && code == 0; }
 };
 
+/// What an answer to `command` reports; null: a message of another size, or with something attached. Whatever the bytes.
+RunnerReport ReportOf(const Command& command, const Answer* answer);
+
 class RunnerHost;
 
 /// One runner. Dropping it kills the process and waits until it is gone, so that its buffers can serve the next one; on a

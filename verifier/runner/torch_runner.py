@@ -4,10 +4,12 @@ Started once by the judge, inside the sandbox, as a fork server with torch impor
 for each candidate. A runner executes the module, makes the calls it is told to, and is killed. Everything here shares its
 process with untrusted code once a candidate is loaded, and nothing that it says is believed.
 
-usage: torch_runner.py CONTROL_FD [--core N] [--filter FD] [--gpu BACKEND DRIVER.so]
+usage: torch_runner.py CONTROL_FD [--core N] [--filter FD] [--compiling-filter FD] [--gpu BACKEND DRIVER.so]
   CONTROL_FD  the inherited socket to the judge
   --gpu       runners open the one visible device, each for itself and before its hello; without it they run on the CPU
   --filter    a memory file with the system-call filter that runners install before a candidate is loaded
+  --compiling-filter   the same for candidates with Triton kernels on a GPU, which start compilers; what such a runner leaves
+              behind ends with it
 
 What a candidate gets
   - `torch.utils.cpp_extension.load_inline` and `load` hand out what the build stage built for the very same sources, and
@@ -359,10 +361,10 @@ class Recipe:
 
 
 class Runner:
-    def __init__(self, connection, device, filter_bytes):
+    def __init__(self, connection, device, filters):
         self.connection = connection
         self.device = device
-        self.filter_bytes = filter_bytes
+        self.filters = filters
         self.table = 0
         self.module = None
         self.load_error = None
@@ -470,10 +472,10 @@ class Runner:
                 fd, bundle[begin : begin + item["bytes"]])
             self.extensions[item["key"]] = (item["name"], f"/proc/self/fd/{fd}")
         del bundle
-        triton = index["triton"]
-        if not triton:
+        compiles = index["triton"] and self.device.name != "cpu"  # there its kernels are interpreted
+        if not compiles:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-        install_filter(self.filter_bytes if not triton else b"")
+        install_filter(self.filters.compiling if compiles else self.filters.plain)
         torch.utils.cpp_extension.load_inline = self.load_inline
         if MUSA_EXTENSION is not None:
             MUSA_EXTENSION.load_inline = lambda *args, **kwargs: self.load_inline(*args, musa=True, **kwargs)
@@ -660,6 +662,13 @@ def write_all(fd, data):
         view = view[os.write(fd, view) :]
 
 
+def read_whole(fd):
+    if fd < 0:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
 def descriptors(ancillary):
     fds = []
     for level, kind, data in ancillary:
@@ -682,7 +691,7 @@ def install_filter(program):
         raise OSError(ctypes.get_errno(), "cannot filter system calls")
 
 
-def become_runner(fds, request, options, filter_bytes):
+def become_runner(fds, request, options, filters):
     """The forked process, to its end."""
     libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     runner_socket, output = fds
@@ -698,14 +707,14 @@ def become_runner(fds, request, options, filter_bytes):
         resource.setrlimit(resource.RLIMIT_CPU, (request.cpu_limit_s, request.cpu_limit_s))
     # SEQPACKET: found out from the descriptor itself.
     device = CudaDevice(options.gpu[1]) if options.gpu else CpuDevice()
-    Runner(socket.socket(fileno=3), device, filter_bytes).loop()
+    Runner(socket.socket(fileno=3), device, filters).loop()
 
 
 class Zygote:
-    def __init__(self, control, options, filter_bytes):
+    def __init__(self, control, options, filters):
         self.control = control
         self.options = options
-        self.filter_bytes = filter_bytes
+        self.filters = filters
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
         self.runners = {}  # pidfd -> (pid, id)
@@ -734,7 +743,7 @@ class Zygote:
         if pid == 0:
             code = 1
             try:
-                become_runner(fds, request, self.options, self.filter_bytes)
+                become_runner(fds, request, self.options, self.filters)
                 code = 0
             except BaseException:
                 traceback.print_exc()
@@ -757,7 +766,33 @@ class Zygote:
         exited = os.WIFEXITED(status)
         ended = RunnerEnded(magic=MAGIC, id=runner_id, exited=exited, peak_rss_kb=usage.ru_maxrss,
                             status=os.WEXITSTATUS(status) if exited else os.WTERMSIG(status))
+        self.end_what_is_left()
         self.control.send(bytes(ended))
+
+    def end_what_is_left(self):
+        """Ends children that are no runners: what a runner started and left is handed on to this process."""
+        known = {pid for pid, _ in self.runners.values()}
+        while left := [pid for pid in children() if pid not in known]:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            for pid in left:
+                os.waitpid(pid, 0)
+
+
+def children():
+    """Processes whose parent is this one."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:  # it ended meanwhile
+            continue
+        if parent == os.getpid():
+            found.append(int(name))
+    return found
 
 
 def warm_up():
@@ -774,16 +809,15 @@ def main():
     parser.add_argument("--gpu", nargs=2)
     parser.add_argument("--core", type=int, default=-1)
     parser.add_argument("--filter", type=int, default=-1)
+    parser.add_argument("--compiling-filter", type=int, default=-1)
     options = parser.parse_args()
     if options.core >= 0:
         os.sched_setaffinity(0, {options.core})
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=options.control)
-    filter_bytes = b""
-    if options.filter >= 0:
-        with os.fdopen(options.filter, "rb") as file:
-            filter_bytes = file.read()
+    filters = types.SimpleNamespace(plain=read_whole(options.filter), compiling=read_whole(options.compiling_filter))
     libc.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: runners of the same user cannot read this process
+    libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what runners leave behind
     libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
@@ -794,8 +828,8 @@ def main():
     gc.collect()
     gc.freeze()
     gc.disable()
-    control.send(bytes(ZygoteReady(magic=MAGIC, seccomp=1 if filter_bytes else 0)))
-    Zygote(control, options, filter_bytes).loop()
+    control.send(bytes(ZygoteReady(magic=MAGIC, seccomp=1 if filters.plain else 0)))
+    Zygote(control, options, filters).loop()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,10 @@
 #include <memory>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <linux/sockios.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -225,7 +228,51 @@ bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::s
   return true;
 }
 
+// What reaches past a process and its children.
+constexpr int kReachingCalls[] = {
+    SCMP_SYS(kill),          SCMP_SYS(tkill),          SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
+    SCMP_SYS(pidfd_open),    SCMP_SYS(pidfd_getfd),    SCMP_SYS(pidfd_send_signal), SCMP_SYS(ptrace),
+    SCMP_SYS(kcmp),          SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise),
+    SCMP_SYS(socket),        SCMP_SYS(bind),           SCMP_SYS(connect),         SCMP_SYS(listen),
+    SCMP_SYS(accept),        SCMP_SYS(accept4),        SCMP_SYS(unshare),         SCMP_SYS(setns),
+    SCMP_SYS(mount),         SCMP_SYS(umount2),        SCMP_SYS(pivot_root),      SCMP_SYS(chroot),
+    SCMP_SYS(open_tree),     SCMP_SYS(move_mount),     SCMP_SYS(fsopen),          SCMP_SYS(fsmount),
+    SCMP_SYS(open_by_handle_at), SCMP_SYS(bpf),        SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
+    SCMP_SYS(io_uring_setup), SCMP_SYS(keyctl),        SCMP_SYS(add_key),         SCMP_SYS(request_key),
+    SCMP_SYS(seccomp),       SCMP_SYS(setpriority),    SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_setattr),
+    SCMP_SYS(sched_setparam), SCMP_SYS(ioprio_set),    SCMP_SYS(init_module),     SCMP_SYS(finit_module),
+    SCMP_SYS(kexec_load),    SCMP_SYS(reboot),         SCMP_SYS(swapon),          SCMP_SYS(settimeofday),
+    SCMP_SYS(clock_settime), SCMP_SYS(mq_open),        SCMP_SYS(shmget),          SCMP_SYS(msgget),
+};
+
 }  // namespace
+
+bool AssembleCompilingInterpreterFilter(std::vector<sock_filter>* program, std::string* error) {
+  Context context(seccomp_init(SCMP_ACT_ALLOW), &seccomp_release);
+  if (context == nullptr) {
+    *error = "libseccomp cannot start a filter";
+    return false;
+  }
+  Rules rules(context.get());
+  rules.AddAll(SCMP_ACT_ERRNO(EPERM), kReachingCalls);
+  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+  for (uint64_t bit = 1; bit <= kNamespaces; bit <<= 1) {
+    if ((kNamespaces & bit) != 0) rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), {SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit)});
+  }
+  rules.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));  // hides its flags in memory; the C library falls back to the other
+  // A descriptor's owner gets signals of the setter's choice.
+  for (const int command : {F_SETOWN, F_SETOWN_EX, F_SETSIG}) {
+    rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), {SCMP_A1(SCMP_CMP_EQ, static_cast<uint64_t>(command))});
+  }
+  rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_EQ, FIOSETOWN)});
+  rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_EQ, SIOCSPGRP)});
+  rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_EQ, TIOCSTI)});
+  if (rules.error() != 0 || !Export(context.get(), program)) {
+    *error = std::string("libseccomp cannot make the compiling interpreter's filter: ") + strerror(rules.error());
+    return false;
+  }
+  return true;
+}
 
 bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::string* error) {
   return AssembleQuietFilter(may_write ? QuietUse::kWritingTool : QuietUse::kTool, program, error);

@@ -35,6 +35,11 @@ bool AssembleToolFilter(bool may_write, std::vector<sock_filter>* program, std::
 /// ask its descriptors what they are; on a GPU also what its driver needs.
 bool AssembleInterpreterFilter(FilterFor purpose, std::vector<sock_filter>* program, std::string* error);
 
+/// For an interpreter whose candidate starts compilers of its own, as Triton does: processes and files are its business, the
+/// namespace's walls are around them, and whoever started it ends what it leaves. What it may not (EPERM): signal, stop or
+/// look into other processes, open sockets, make namespaces, change priorities, or load code into the kernel.
+bool AssembleCompilingInterpreterFilter(std::vector<sock_filter>* program, std::string* error);
+
 /// Applies a filter to this process for good; needs PR_SET_NO_NEW_PRIVS. 0 or errno. Async-signal-safe.
 int InstallFilter(const std::vector<sock_filter>& filter);
 

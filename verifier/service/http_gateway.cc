@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +26,7 @@
 #include "hone/v1/verifier.pb.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert.h"
+#include "verifier/service/json_body.h"
 #include "verifier/service/kernelgym.h"
 #include "verifier/service/read_request.h"
 
@@ -35,7 +35,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 64;
 constexpr size_t kMaxBatch = 100;                  // KernelGYM's
 constexpr int64_t kResultBytes = int64_t{64} << 20;
 constexpr char kJson[] = "application/json";
@@ -65,40 +64,6 @@ const char* ErrorCodeOf(int http) {
          : http == 429                             ? "RESOURCE_ERROR"
          : http == 504                             ? "TIMEOUT_ERROR"
                                                    : "SYSTEM_ERROR";
-}
-
-/// Deepest nesting of a JSON text, known before anything is built from it.
-int DepthOf(absl::string_view text) {
-  int depth = 0, deepest = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
-absl::StatusOr<Json> Parse(const std::string& body) {
-  if (const int depth = DepthOf(body); depth > kMaxDepth) {
-    return absl::InvalidArgumentError(absl::StrCat("the body nests ", depth, " levels deep; at most ", kMaxDepth, " are read"));
-  }
-  std::string reason = "the body is not JSON";
-  try {
-    return Json::parse(body);
-  } catch (const Json::parse_error& error) {
-    const absl::string_view what = error.what();
-    const size_t colon = what.find("parse error");
-    return absl::InvalidArgumentError(absl::StrCat(reason, ": ", ToUtf8(what.substr(colon == absl::string_view::npos ? 0 : colon, 200))));
-  }
 }
 
 /// What a handler is given.
@@ -459,14 +424,14 @@ absl::StatusOr<Json> Gateway::Await(Waiting& waiting) {
 }
 
 absl::StatusOr<Answer> Gateway::Evaluate(Call& call) {
-  HONE_ASSIGN_OR_RETURN(const Json json, Parse(call.body));
+  HONE_ASSIGN_OR_RETURN(const Json json, ParseBody(call.body));
   HONE_ASSIGN_OR_RETURN(Waiting waiting, Submit(json, call));
   HONE_ASSIGN_OR_RETURN(const Json result, Await(waiting));
   return Answer{Write(result)};
 }
 
 absl::StatusOr<Answer> Gateway::EvaluateBatch(Call& call) {
-  HONE_ASSIGN_OR_RETURN(const Json json, Parse(call.body));
+  HONE_ASSIGN_OR_RETURN(const Json json, ParseBody(call.body));
   if (!json.is_object() || !json.contains("tasks") || !json["tasks"].is_array()) {
     return absl::InvalidArgumentError("tasks: a list of tasks is needed");
   }
@@ -499,7 +464,7 @@ absl::StatusOr<Answer> Gateway::EvaluateBatch(Call& call) {
 }
 
 absl::StatusOr<Answer> Gateway::Workflow(Call& call) {
-  HONE_ASSIGN_OR_RETURN(const Json json, Parse(call.body));
+  HONE_ASSIGN_OR_RETURN(const Json json, ParseBody(call.body));
   if (!json.is_object() || !json.contains("payload") || !json["payload"].is_object()) {
     return absl::InvalidArgumentError("payload: an object is needed");
   }
@@ -584,25 +549,9 @@ Answer Gateway::MetricsPage(const Call& call) const {
 
 // -------------------------------------------------------------------------------------------------------------- ours
 
-/// Source texts are plain strings in our JSON; protobuf's own form of bytes is base64.
-void EncodeSource(Json& request, const char* message, const char* field) {
-  if (!request.contains(message) || !request[message].is_object()) return;
-  Json& owner = request[message];
-  if (owner.contains(field) && owner[field].is_string()) owner[field] = absl::Base64Escape(owner[field].get<std::string>());
-}
-
 absl::StatusOr<Answer> Gateway::Verify(Call& call) {
-  HONE_ASSIGN_OR_RETURN(Json json, Parse(call.body));
-  if (!json.is_object()) return absl::InvalidArgumentError("the body is not an object");
-  for (const char* field : {"reference", "scalar_baseline", "scalarBaseline"}) EncodeSource(json, "task", field);
-  EncodeSource(json, "candidate", "source");
   v1::VerifyRequest message;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(Write(json), &message);
-  if (!parsed.ok()) {
-    const auto why = parsed.message();
-    return absl::InvalidArgumentError(absl::StrCat("not a hone.v1.VerifyRequest as hone ", HONE_VERSION, " knows it: ",
-                                                   ToUtf8(absl::string_view(why.data(), std::min<size_t>(why.size(), 300)))));
-  }
+  HONE_RETURN_IF_ERROR(ParseVerifyRequest(call.body, &message));
   Waiting waiting;
   HONE_ASSIGN_OR_RETURN(waiting.permit, Admit(call));
   HONE_ASSIGN_OR_RETURN(waiting.request, ReadRequest(std::move(message)));

@@ -1,7 +1,6 @@
 # attack: launches its kernel on a copy and returns what the framework computed
 # expect: FORBIDDEN CHEAT
 # rule: py_framework_compute
-# lane: device
 # why: dispatched operators outside the allow-list are counted in every checked call
 
 import torch

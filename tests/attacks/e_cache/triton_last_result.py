@@ -1,7 +1,5 @@
 # attack: returns the first result for ever
 # expect: INCORRECT CHEAT
-# rule:
-# lane: device
 # why: contents are new in every call
 
 import torch

@@ -1,6 +1,5 @@
 # attack: the usual form of a Triton kernel
 # expect: OK
-# lane: device
 # why: honest: a rule that speaks here is a false alarm
 
 import torch

@@ -4,8 +4,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "absl/strings/str_replace.h"
+#include "base/subprocess.h"
 #include "lane/bench.h"
 #include "lane/torch_candidates.h"
+#include "tests/support/test_programs.h"
 
 namespace hone::verifier {
 namespace {
@@ -192,6 +194,42 @@ TEST_CASE("A module cannot start processes, open sockets or write files", "[veri
     INFO(attempt << ": " << verdict.message);
     CHECK((verdict.status == VerdictStatus::kRuntime || verdict.status == VerdictStatus::kForbidden));
   }
+}
+
+TEST_CASE("What a runner started and left ends with it", "[verifier][torch]") {
+  if (TestPython().empty()) SKIP("HONE_PYTHON names no Python");
+  SpawnOptions spawn;
+  spawn.argv = {TestPython(), "-c", R"(
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import torch_runner
+torch_runner.libc.prctl(36, 1, 0, 0, 0)
+zygote = torch_runner.Zygote(os.pipe()[0], None, None)
+kept = os.fork()
+if kept == 0:
+    time.sleep(60)
+    os._exit(0)
+zygote.runners[-1] = (kept, 1)
+runner = os.fork()
+if runner == 0:
+    if os.fork() == 0:
+        os.setsid()
+        os.fork()
+        time.sleep(60)
+    os._exit(0)
+os.waitpid(runner, 0)
+assert len(torch_runner.children()) == 2, torch_runner.children()
+zygote.end_what_is_left()
+assert torch_runner.children() == [kept], torch_runner.children()
+os.kill(kept, 9)
+print("ended")
+)",
+                HONE_SOURCE_FOLDER "/verifier/runner"};
+  const auto run = Run(spawn, absl::Seconds(60));
+  REQUIRE(run.ok());
+  INFO(run->output);
+  CHECK(run->exit_code == 0);
+  CHECK_THAT(run->output, ContainsSubstring("ended"));
 }
 
 TEST_CASE("A look into the runner is FORBIDDEN where it is written", "[verifier][torch]") {

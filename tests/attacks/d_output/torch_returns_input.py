@@ -1,0 +1,16 @@
+# attack: returns its input
+# expect: FORBIDDEN
+# rule: no_custom_kernel
+# behind: INCORRECT
+# why: compared like any output
+
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(cols))
+
+    def forward(self, x):
+        return x
