@@ -176,7 +176,9 @@ std::string PageHead() {
          "input as it is; the reference's output for other inputs) are scored on several draws of the inputs at the task's "
          "tolerance. A task is *weak* when one of them passes once, *faint* when half of its output lies within 10 "
          "tolerances of the mean, *unusable* when the reference raises, is not finite or differs between two calls. "
-         "*Own error* is the reference's distance from its own float64 run.\n";
+         "*Own error* is the reference's distance from its own float64 run. An operation is *redundant* where the answer stays "
+         "right with what goes into it in place of its result (left out), or with noise there (any values): a candidate may "
+         "do without it, and its speedup then says nothing about kernels.\n";
 }
 
 /// True when no task is weak or unusable.

@@ -47,6 +47,9 @@ TaskAudit FromWorker(const json& result) {
   for (const auto& [name, count] : result["passes"].items()) {
     if (count.get<int>() > 0) audit.weak_by.push_back(name);
   }
+  audit.redundant = result["redundant"].get<std::vector<std::string>>();
+  audit.operations = result["operations"].get<int>();
+  audit.operations_tried = result["operations_tried"].get<int>();
   audit.nearest = result["nearest"].get<std::map<std::string, double>>();
   if (result["spread"].is_number()) audit.spread_in_tolerances = result["spread"].get<double>();
   if (result["own_error"].is_number()) audit.own_error_in_tolerances = result["own_error"].get<double>();
@@ -105,7 +108,8 @@ std::string LimitsAsJson(const AuditOptions& options) {
   return json{{"operations", options.max_operations},
               {"bytes", options.max_tensor_bytes},
               {"process_bytes", options.max_process_bytes},
-              {"threads", options.threads}}
+              {"threads", options.threads},
+              {"redundancy_s", absl::ToDoubleSeconds(options.redundancy)}}
       .dump();
 }
 
@@ -183,6 +187,28 @@ std::string TableCell(std::string text) {
   return text;
 }
 
+/// The tasks with operations that their answers do not need; of weak ones nothing is needed.
+std::string RedundancyTable(absl::Span<const TaskAudit> audits) {
+  std::string rows;
+  int untried = 0, tasks = 0;
+  for (const TaskAudit& audit : audits) {
+    if (audit.outcome == Outcome::kWeak) continue;
+    untried += audit.operations_tried < audit.operations;
+    if (audit.redundant.empty()) continue;
+    ++tasks;
+    constexpr size_t kShown = 6;
+    const size_t shown = std::min(audit.redundant.size(), kShown);
+    const std::string names = absl::StrJoin(absl::MakeSpan(audit.redundant).first(shown), ", ");
+    const size_t more = audit.redundant.size() - shown;
+    absl::StrAppend(&rows, "| ", audit.id, " | ", TableCell(names), more > 0 ? absl::StrCat(" and ", more, " more") : "", " |\n");
+  }
+  std::string text = absl::StrCat("\n", tasks, " tasks that are not weak have operations that their answers do not need");
+  if (untried > 0) absl::StrAppend(&text, "; of ", untried, " tasks not all operations were tried");
+  absl::StrAppend(&text, ".\n");
+  if (tasks > 0) absl::StrAppend(&text, "\n| task | redundant operations |\n|---|---|\n", rows);
+  return text;
+}
+
 }  // namespace
 
 absl::string_view Name(TaskAudit::Outcome outcome) { return NameIn(kOutcomes, outcome); }
@@ -209,6 +235,9 @@ std::string AuditToJson(const TaskAudit& audit) {
               {"outcome", std::string(Name(audit.outcome))},
               {"reason", Why(audit)},
               {"weak_by", audit.weak_by},
+              {"redundant", audit.redundant},
+              {"operations", audit.operations},
+              {"operations_tried", audit.operations_tried},
               {"nearest", audit.nearest},
               {"spread_in_tolerances", number(audit.spread_in_tolerances)},
               {"own_error_in_tolerances", number(audit.own_error_in_tolerances)},
@@ -232,14 +261,14 @@ std::string AuditToMarkdown(absl::string_view title, absl::Span<const TaskAudit>
   }
   absl::StrAppend(&page, smaller, " were audited at smaller sizes than their own.\n");
   const int sound = counts[static_cast<size_t>(Outcome::kSound)];
-  if (sound == static_cast<int>(audits.size())) return page;
+  if (sound == static_cast<int>(audits.size())) return page + RedundancyTable(audits);
   absl::StrAppend(&page, "\n| task | outcome | why | own error, tolerances | sizes made smaller |\n|---|---|---|---|---|\n");
   for (const TaskAudit& audit : audits) {
     if (audit.outcome == Outcome::kSound) continue;
     absl::StrAppend(&page, "| ", audit.id, " | ", Name(audit.outcome), " | ", TableCell(Why(audit)), " | ",
                     NumberOrDash(audit.own_error_in_tolerances), " | ", FormatSizes(audit.sizes), " |\n");
   }
-  return page;
+  return page + RedundancyTable(audits);
 }
 
 }  // namespace hone::verifier

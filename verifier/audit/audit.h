@@ -13,6 +13,10 @@
 // between two calls on the same inputs or returns values that are not finite makes it unusable. Faint: no trivial answer
 // passes, but half of the output lies within kFaintSpread tolerances of its mean.
 //
+// An operation is redundant when the reference's answer stays right, on two draws, with what goes into it handed on in its
+// place, or with noise in place of its result. A candidate may leave it out: that is insight, and no cheat; but a speedup
+// that comes of it says nothing about kernels. Such tasks are named; their outcome stays.
+//
 // A task whose cost (from shape functions, nothing is run) is above the limits is audited with smaller constants, batches
 // cut first and then the largest constant halved; the result names them. What cannot shrink is skipped with the reason.
 
@@ -38,6 +42,7 @@ struct AuditOptions {
   int64_t max_process_bytes = int64_t{6} << 30;  // what the worker may map beyond torch itself
   absl::Duration per_task = absl::Seconds(90);
   int threads = 1;
+  absl::Duration redundancy = absl::Seconds(5);  // for one task's operations; those not tried by then are said
 };
 
 struct TaskAudit {
@@ -47,6 +52,9 @@ struct TaskAudit {
   Outcome outcome = Outcome::kSkipped;
   std::string reason;                          // of kUnusable and kSkipped, one line
   std::vector<std::string> weak_by;            // trivial answers that passed
+  std::vector<std::string> redundant;          // "relu (3 of 7, left out)"
+  int operations = 0;                          // of one call, without views and copies
+  int operations_tried = 0;
   std::map<std::string, double> nearest;       // trivial answer -> largest share of right elements, [0, 1]
   std::optional<double> spread_in_tolerances;  // median distance of an output element from the mean; floating outputs
   std::optional<double> own_error_in_tolerances;  // of the reference against itself in float64, the worst variant and profile

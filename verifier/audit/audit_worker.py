@@ -15,6 +15,7 @@ import time
 import traceback
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 SMALL_OUTPUT = 16  # elements; below, chance passes are likely and more draws are made
@@ -264,6 +265,107 @@ def check_profiles(task, reports):
     return worst, where
 
 
+# ---- Operations that do no work. ----
+
+# Moving, allocating and filling is no work that a candidate could be spared; nor are views, which their schema tells.
+PLUMBING = set(
+    """clone copy_ _to_copy detach empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like ones ones_like full
+    full_like new_zeros new_ones new_full fill_ zero_ arange lift_fresh cat stack scalar_tensor rand randn randint bernoulli_
+    uniform_ normal_ _local_scalar_dense item""".split()
+)
+
+
+class Inapplicable(Exception):
+    """The operation cannot be replaced in this way."""
+
+
+def computes(operator):
+    if operator.namespace != "aten" or operator.name().partition("::")[2].split(".")[0] in PLUMBING:
+        return False
+    returns = operator._schema.returns
+    return bool(returns) and not all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+
+
+def first_of(result):
+    return result[0] if isinstance(result, (tuple, list)) else result
+
+
+def with_first(result, tensor):
+    return type(result)([tensor, *result[1:]]) if isinstance(result, (tuple, list)) else tensor
+
+
+def left_out(operator, args, kwargs):
+    """What comes in goes out: the first argument of the result's shape and type."""
+    tensors = [a for a in args if torch.is_tensor(a)]
+    if any(a.alias_info is not None and a.alias_info.is_write for a in operator._schema.arguments):
+        return tensors[0]
+    result = operator(*args, **kwargs)
+    for tensor in tensors:
+        if torch.is_tensor(first_of(result)) and tensor.shape == first_of(result).shape and tensor.dtype == first_of(result).dtype:
+            return with_first(result, tensor.clone())
+    raise Inapplicable
+
+
+def made_up(operator, args, kwargs):
+    """Noise of the result's mean and spread in its place."""
+    result = operator(*args, **kwargs)
+    value = first_of(result)
+    if not torch.is_tensor(value) or not value.is_floating_point() or value.numel() < 2 or not torch.isfinite(value).all():
+        raise Inapplicable
+    deviation = float(value.double().std())
+    noise = torch.empty_like(value).normal_(generator=torch.Generator().manual_seed(5))
+    noise = noise * (deviation if deviation > 0 else 1.0) + float(value.double().mean())
+    if any(a.alias_info is not None and a.alias_info.is_write for a in operator._schema.arguments):
+        return value.copy_(noise)
+    return with_first(result, noise)
+
+
+class Replaced(TorchDispatchMode):
+    """One forward with its operation `number` replaced; -1: none, and they are only counted."""
+
+    def __init__(self, number, how):
+        super().__init__()
+        self.number, self.how, self.names = number, how, []
+
+    def __torch_dispatch__(self, operator, _, args=(), kwargs=None):
+        if not computes(operator):
+            return operator(*args, **(kwargs or {}))
+        self.names.append(operator.name().partition("::")[2].split(".")[0])
+        if len(self.names) - 1 != self.number:
+            return operator(*args, **(kwargs or {}))
+        return self.how(operator, args, kwargs or {})
+
+
+def still_right(model, inputs, outputs, tolerance, number, how):
+    try:
+        with Replaced(number, how):
+            answers = forward(model, inputs)
+    except Inapplicable:
+        return False
+    except (RuntimeError, ValueError, IndexError, TypeError):  # what follows cannot live with it
+        return False
+    return len(answers) == len(outputs) and share_right(answers, outputs, tolerance) == 1.0
+
+
+def redundant_operations(model, draws, tolerance, seconds):
+    """Operations that the reference does and that its answer, at its tolerance, does not need. In words, and how many of all
+    were tried before the time was over."""
+    count = Replaced(-1, None)
+    inputs, outputs = draws[0]
+    with count:
+        forward(model, inputs)
+    found, tried, until = [], 0, time.time() + seconds
+    for number, name in enumerate(count.names):
+        if time.time() > until:
+            break
+        tried += 1
+        for how, what in ((left_out, "left out"), (made_up, "any values")):
+            if all(still_right(model, x, y, tolerance, number, how) for x, y in draws):
+                found.append(f"{name} ({number + 1} of {len(count.names)}, {what})")
+                break
+    return found, tried, len(count.names)
+
+
 # ---- One task. ----
 
 
@@ -286,9 +388,12 @@ def audit(task, limits):
 
     passes, nearest = {}, {}
     current, current_outputs = inputs, outputs
+    kept = [(inputs, outputs)]
     for number in range(draws):
         other = draw(namespace, 100 + number)
         other_outputs = forward(model, other)
+        if len(kept) < 2:
+            kept.append((other, other_outputs))
         for name, candidates in trivial_answers(current, current_outputs, other_outputs).items():
             share = max((share_right(c, current_outputs, tolerance) for c in candidates), default=0.0)
             passes[name] = passes.get(name, 0) + (share == 1.0)
@@ -309,7 +414,11 @@ def audit(task, limits):
         if task["variants"]:
             raise
         worst, where = None, f"no float64 run: {str(error).splitlines()[0][:80]}"
+    redundant, tried, operations = redundant_operations(model, kept, tolerance, limits["redundancy_s"]) if not notes else ([], 0, 0)
     return {
+        "redundant": redundant,
+        "operations_tried": tried,
+        "operations": operations,
         "draws": draws,
         "passes": passes,
         "nearest": nearest,

@@ -105,6 +105,28 @@ TEST_CASE("A costly task is audited with its batch cut first, and the sizes are 
   CHECK(audits[0].outcome == Outcome::kWeak);  // 1/200000 is below the tolerance
 }
 
+TEST_CASE("Operations that an answer does not need are named, and those that it needs are not", "[verifier][audit]") {
+  const std::vector<TaskAudit> audits = Audit({
+      TaskOf("clamped", "return torch.relu(torch.exp(x))"),
+      TaskOf("unused", "y = torch.cumsum(x, dim=1)\n        return torch.sin(x)"),
+      TaskOf("hidden", "return torch.sin(x) + 1e-7 * torch.cos(x)"),
+      TaskOf("in_place", "return torch.exp(x).abs_().mul_(1.0)"),
+      TaskOf("needed", "return torch.relu(torch.sin(x)).sum(dim=1)"),
+  });
+  CHECK(audits[0].redundant == std::vector<std::string>{"relu (2 of 2, left out)"});
+  CHECK(audits[1].redundant == std::vector<std::string>{"cumsum (1 of 2, left out)"});
+  // cos, its weight, and their sum with what it does not change
+  CHECK(std::count(audits[2].redundant.begin(), audits[2].redundant.end(), "cos (2 of 4, left out)") == 1);
+  CHECK(std::count(audits[2].redundant.begin(), audits[2].redundant.end(), "add (4 of 4, left out)") == 1);
+  CHECK(audits[3].redundant == std::vector<std::string>{"abs_ (2 of 3, left out)", "mul_ (3 of 3, left out)"});
+  CHECK(audits[4].redundant.empty());
+  for (const TaskAudit& audit : audits) {
+    INFO(AuditToJson(audit));
+    CHECK(audit.operations_tried == audit.operations);
+    CHECK(audit.outcome == Outcome::kSound);
+  }
+}
+
 TEST_CASE("An interpreter without torch is our failure, told before any task", "[verifier][audit]") {
   AuditOptions options = Options();
   options.python = "/bin/false";
@@ -131,6 +153,8 @@ TEST_CASE("The page names every task that is not sound and counts the others", "
   CHECK(absl::StrContains(page, "2 tasks: 1 sound, 0 faint, 1 weak"));
   CHECK(absl::StrContains(page, "| bad_one | weak | passed by: zero |"));
   CHECK(!absl::StrContains(page, "good_one"));
+  sound.redundant = {"relu (2 of 2, left out)"};
+  CHECK(absl::StrContains(AuditToMarkdown("Some tasks", {sound}), "| good_one | relu (2 of 2, left out) |"));
 }
 
 }  // namespace hone::verifier
