@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "verifier/lane/affinity.h"
+#include "verifier/lane/cross_check.h"
 #include "verifier/rules/rule.h"
 #include "verifier/timing/statistics.h"
 
@@ -164,7 +165,7 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
     }
     if (SteadyTime::Now() + (SteadyTime::Now() - begin) > until) break;
   }
-  if (!session.result.finding) session.result.finding = CrossCheck(session);
+  if (!session.result.finding) session.result.finding = CheckRounds(session);
   if (session.result.finding) return std::move(session.result);
   if (session.candidate().call_ns.empty()) return absl::UnavailableError("the device's clock is throttled all the time");
   for (size_t i = 1; i < session.parties.size(); ++i) {
@@ -539,38 +540,22 @@ absl::StatusOr<bool> Timer::IsThrottled() const {
   return mhz > 0 && mhz < kThrottled * device_->properties().clock_mhz;
 }
 
-/// The runner's own clock and the time it used between rounds, against what honest work leaves there.
-std::optional<Finding> Timer::CrossCheck(const Session& session) const {
+std::optional<Finding> Timer::CheckRounds(const Session& session) const {
   const Party& party = session.candidate();
   if (party.call_ns.empty()) return std::nullopt;
-  const double round_ns = Median(party.call_ns) * party.calls;
-  const double disagreement = Median(party.disagreement_ns);
-  const double allowed = 0.25 * round_ns + 5 * party.overhead_ns + 20'000;
-  if (std::fabs(disagreement) > allowed) {
-    return Cheat("clock_disagreement", absl::StrFormat("its own clock differs by %.0f ns from a round of %.0f ns",
-                                                       disagreement, round_ns));
-  }
-  int64_t written = 0;
+  TimedEvidence evidence;
+  evidence.call_ns = Median(party.call_ns);
+  evidence.calls = party.calls;
+  evidence.overhead_ns = party.overhead_ns;
+  evidence.disagreement_ns = Median(party.disagreement_ns);
+  evidence.outside_ns = party.outside_ns / static_cast<double>(party.call_ns.size());
   for (size_t t = 0; t < session.sets.timed_plan.tensors.size(); ++t) {
-    if (session.IsOutput(t)) written += session.sets.timed_plan.tensors[t].Bytes();
+    if (session.IsOutput(t)) evidence.written_bytes += session.sets.timed_plan.tensors[t].Bytes();
   }
-  const double peak = device_->properties().peak_bytes_per_ns;
-  const double call_ns = Median(party.call_ns);
-  if (session.policy.Applies("faster_than_device") &&
-      (call_ns <= 0 || (peak > 0 && static_cast<double>(written) > peak * call_ns))) {
-    return Cheat("faster_than_device", absl::StrFormat("%d bytes of output in %.1f ns; the device writes at most %.0f a ns",
-                                                       written, call_ns, peak));
-  }
-  if (session.policy.Applies("launches_differ") && session.launches_checked > 0 && party.launches == 0) {
-    return Cheat("launches_differ", absl::StrFormat("no kernel launched in a timed round of %d calls; a checked call launched %d",
-                                                    party.calls, session.launches_checked));
-  }
-  const double outside = party.outside_ns / static_cast<double>(party.call_ns.size());
-  if (outside > allowed) {
-    return Cheat("work_outside_rounds",
-                 absl::StrFormat("%.0f ns of work between rounds of %.0f ns", outside, round_ns));
-  }
-  return std::nullopt;
+  evidence.peak_bytes_per_ns = device_->properties().peak_bytes_per_ns;
+  evidence.launches_checked = session.launches_checked;
+  evidence.launches_timed = party.launches;
+  return CrossCheck(evidence, session.policy);
 }
 
 }  // namespace hone::verifier

@@ -78,7 +78,7 @@ class Timer {
   absl::StatusOr<std::optional<Finding>> WarmUp(Session& session);
   absl::StatusOr<std::optional<Finding>> PlayRound(Session& session, int round);
   absl::StatusOr<bool> IsThrottled() const;
-  std::optional<Finding> CrossCheck(const Session& session) const;
+  std::optional<Finding> CheckRounds(const Session& session) const;
 
   const Device* device_;
   RunnerHost* host_;

@@ -1,0 +1,30 @@
+#pragma once
+
+// What a candidate's timed rounds say about each other: its own clock against the judge's, the device's peak, the work between
+// rounds. The rules of RuleStage::kTime that need no outputs.
+
+#include <cstdint>
+#include <optional>
+
+#include "verifier/lane/findings.h"
+#include "verifier/rules/rule.h"
+
+namespace hone::verifier {
+
+struct TimedEvidence {
+  double call_ns = 0;             // median over rounds, by the judge's clock
+  int calls = 1;                  // a round
+  double overhead_ns = 0;         // of one message
+  double disagreement_ns = 0;     // of a round: the judge's clock less the candidate's, median
+  double outside_ns = 0;          // processor time between rounds, mean; 0 where it is not known
+  int64_t written_bytes = 0;      // outputs of one call
+  double peak_bytes_per_ns = 0;   // of the device's memory; 0: not known
+  uint64_t launches_checked = 0;  // of one checked call
+  uint64_t launches_timed = 0;    // of one round
+};
+
+/// The first rule that speaks. What is allowed between clocks, and of work outside: a quarter of a round, five messages and
+/// 20 us, because a scheduler's tick falls where it likes.
+std::optional<Finding> CrossCheck(const TimedEvidence& evidence, const RulePolicy& policy);
+
+}  // namespace hone::verifier
