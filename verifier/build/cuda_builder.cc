@@ -46,7 +46,8 @@ absl::StatusOr<GpuCompiler> FindNvcc(const CudaBuilderOptions& options) {
       "-O3",
       "-w",
       absl::StrCat("-gencode=arch=compute_", options.architecture.substr(3), ",code=", options.architecture),
-      "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-U_FORTIFY_SOURCE"};
+      "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-U_FORTIFY_SOURCE,-save-temps=obj"};
+  compiler.keeps_assembly = true;
   if (options.rescue_flags) {
     compiler.command.insert(compiler.command.end(), {"-include", "cfloat", "--expt-relaxed-constexpr"});
   } else {

@@ -28,6 +28,8 @@ namespace {
 
 constexpr int64_t kMessageBytes = 256 << 10;
 constexpr int64_t kArtefactBytes = int64_t{64} << 20;
+constexpr int64_t kAssemblyBytes = int64_t{256} << 20;  // holds the device's code as text
+constexpr char kRevision[] = "2";                       // of the rules over what is built; part of every key
 constexpr int64_t kFileBytes = int64_t{256} << 20;
 constexpr int64_t kMemoryBytes = int64_t{12} << 30;  // address space of one of the compiler's tools
 constexpr char kInside[] = "/build";                 // the job's folder as the compiler sees it
@@ -38,7 +40,7 @@ class GpuBuilder final : public Builder {
 
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override {
     const std::string key =
-        ContentKey({std::string(Name(compiler_.backend)), request.candidate.source, request.signature.Declaration(),
+        ContentKey({std::string(Name(compiler_.backend)), kRevision, request.candidate.source, request.signature.Declaration(),
                     compiler_.toolchain, compiler_.variant, RulePolicy(request.legality).Key()});
     HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return Make(request); }));
     return ResultOf(artefact);
@@ -84,6 +86,10 @@ class GpuBuilder final : public Builder {
       ReportErrors({{dialect_.candidate_file(), 0, "`launch` is not defined as expected"}}, request, dialect_, result);
       return absl::OkStatus();
     }
+    if (compiler_.keeps_assembly) {
+      HONE_ASSIGN_OR_RETURN(const std::string assembly, ReadFile(folder.path() + "/unit.s", kAssemblyBytes));
+      for (const RuleHit& hit : CheckNvccAssembly(assembly, HeaderFolders(), policy)) result->rules.push_back(hit);
+    }
     for (const RuleHit& hit : CheckGpuObject(summary, policy)) result->rules.push_back(hit);
     if (FirstReject(result->rules) != nullptr) {
       Forbid(result);
@@ -104,6 +110,14 @@ class GpuBuilder final : public Builder {
     }
     // Behind a macro, or in a way that the lexer does not see: the compiler knows.
     return absl::StrContains(source.text(), "launch");
+  }
+
+  /// Whose headers may hold assembly for the host.
+  std::vector<std::string> HeaderFolders() const {
+    std::vector<std::string> folders = compiler_.Folders();
+    for (std::string& folder : folders) folder += "/";
+    folders.push_back("/usr/");
+    return folders;
   }
 
   std::string UnitFile() const { return absl::StrCat("unit", dialect_.extension()); }

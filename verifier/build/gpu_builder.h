@@ -21,6 +21,7 @@ struct GpuCompiler {
   std::vector<std::string> extra_folders;  // that it reads besides, and /usr
   std::vector<std::string> command;        // source to object; "-o", object and source are put behind it
   bool sandboxed = true;
+  bool keeps_assembly = false;             // g++'s of the host's half of nvcc's work lies beside the object, as unit.s
 
   std::vector<std::string> Folders() const;
 };

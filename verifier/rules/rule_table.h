@@ -62,7 +62,9 @@ inline constexpr Rule kRules[] = {
     {"foreign_symbol", RuleStage::kObject, Severity::kReject, true,
      "an undefined symbol beyond the CUDA runtime, mathematics and memory functions",
      "whatever else a library of the system offers", "A3, B12, G9"},
-    {"initialiser", RuleStage::kObject, Severity::kReject, true, "code that runs when the artefact is loaded or unloaded",
+    {"initialiser", RuleStage::kObject, Severity::kReject, true,
+     "code that runs when the artefact is loaded or unloaded; of CUDA's, beside the registration of device code and what C++ "
+     "itself fills before a program begins",
      "work before the first call or after the last", "A12, G10"},
     {"exported_symbol", RuleStage::kObject, Severity::kReject, true, "a visible symbol besides the entry point",
      "takes the place of a function of the runtime or the runner", "B10, B27"},

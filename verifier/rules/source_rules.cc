@@ -142,12 +142,16 @@ class SourceRules {
     hits_.Add(rule, absl::StrCat("line ", line, ": ", what.substr(0, 120)));
   }
   bool Has(size_t i, absl::string_view text) const { return i < source_.tokens().size() && source_.Is(i, text); }
+  bool InDefine(size_t i) const {
+    const int directive = source_.tokens()[i].directive;
+    return directive >= 0 && source_.directives()[static_cast<size_t>(directive)].name == "define";
+  }
   bool IsMember(size_t i) const { return i > 0 && (Has(i - 1, ".") || Has(i - 1, "->")); }
 
   void CheckName(size_t i) {
     const absl::string_view name = source_.Text(i);
     const bool called = Has(i + 1, "(") && !IsMember(i);
-    if (IsAssembly(name) && (assembly_ == Assembly::kNowhere || !InDeviceCode(source_, i))) Hit("inline_assembly", i);
+    if (IsAssembly(name) && (assembly_ == Assembly::kNowhere || !(InDeviceCode(source_, i) || InDefine(i)))) Hit("inline_assembly", i);
     if (IsReserved(name)) Hit("reserved_name", i);
     if (IsAttributeAnywhere(name) || (IsOneOf(name, {"section", "alias"}) && Has(i + 1, "("))) Hit("attribute", i);
     if (IsOneOf(name, {"__attribute__", "__attribute", "gnu"})) CheckAttributeList(i);
@@ -259,6 +263,81 @@ bool WritesText(absl::string_view directive) {
                              ".reloc", ".if", ".ifdef", ".ifndef", ".print", ".linkonce", ".pushsection", ".popsection"});
 }
 
+// What runs at load or unload: nvcc's registration of device code, and what C++ fills before main.
+bool IsHonestInitialiser(absl::string_view function) {
+  return StartsWithOneOf(function, {"_ZL24__sti____cudaRegisterAllv", "_GLOBAL__sub_I_"});
+}
+
+/// Reads assembly line by line.
+class AssemblyRules {
+ public:
+  AssemblyRules(std::vector<std::string> own_folders, bool nvcc, const RulePolicy& policy)
+      : own_folders_(std::move(own_folders)), nvcc_(nvcc), hits_(policy) {}
+
+  std::vector<RuleHit> Run(absl::string_view assembly) {
+    for (absl::string_view line : absl::StrSplit(assembly, '\n')) CheckLine(absl::StripLeadingAsciiWhitespace(line));
+    return hits_.Take();
+  }
+
+ private:
+  void CheckLine(absl::string_view line) {
+    if (line == "#APP" || line == "#NO_APP") {
+      inline_code_ = line == "#APP";
+      own_ = device_code_ = false;
+      return;
+    }
+    if (absl::StartsWith(line, "# ") && inline_code_) {
+      // `# 89 "/usr/.../hone/kernel.h" 1` names where a piece of inline assembly stands; `# 0 "" 2` ends it.
+      const size_t quote = line.find('"');
+      const absl::string_view file = quote == absl::string_view::npos ? "" : line.substr(quote + 1, line.rfind('"') - quote - 1);
+      if (!file.empty()) own_ = std::any_of(own_folders_.begin(), own_folders_.end(), [&](const std::string& folder) {
+          return absl::StartsWith(file, folder);
+        });
+      return;
+    }
+    if (inline_code_ && (own_ || (nvcc_ && IsDeviceCode(line)))) return;
+    if (inline_code_ && !line.empty()) hits_.Add("assembler_directive", absl::StrCat("inline assembly: ", line));
+    const absl::string_view directive = line.substr(0, line.find_first_of(" \t"));
+    if (absl::StartsWith(line, ".") && WritesText(directive)) hits_.Add("assembler_directive", line);
+    const absl::string_view code = line.substr(0, line.find('"'));
+    if (absl::StrContains(code, ";")) hits_.Add("assembler_directive", line);
+    if (nvcc_) CheckInitialiser(directive, line);
+  }
+
+  /// The device's code as nvcc hands it to the host's compiler: numbers in a section of their own.
+  bool IsDeviceCode(absl::string_view line) {
+    if (line == ".text") {
+      device_code_ = false;
+      return true;
+    }
+    if (absl::ConsumePrefix(&line, ".section ")) {
+      device_code_ = line == ".nv_fatbin, \"a\"" || line == "__nv_relfatbin, \"a\"";
+      return device_code_;
+    }
+    if (!device_code_) return false;
+    if (!absl::ConsumePrefix(&line, ".quad ")) return IsOneOf(line, {".align 8", "fatbinData:", ""});
+    return line.find_first_not_of("0123456789abcdefABCDEFx,") == absl::string_view::npos;
+  }
+
+  void CheckInitialiser(absl::string_view directive, absl::string_view line) {
+    const absl::string_view operand = absl::StripAsciiWhitespace(line.substr(directive.size()));
+    if (directive == ".section" || directive == ".text" || directive == ".data" || directive == ".bss") {
+      initialisers_ = directive == ".section" &&
+                      StartsWithOneOf(operand, {".init", ".fini", ".preinit", ".ctors", ".dtors", "\".init", "\".fini", "\".ctors", "\".dtors"});
+    } else if (initialisers_ && (directive == ".quad" || directive == ".long") && !IsHonestInitialiser(operand)) {
+      hits_.Add("initialiser", operand);
+    }
+  }
+
+  const std::vector<std::string> own_folders_;
+  const bool nvcc_;
+  RuleHits hits_;
+  bool inline_code_ = false;   // between #APP and #NO_APP
+  bool own_ = false;           // and of a header of ours
+  bool device_code_ = false;   // and in a section of the device's
+  bool initialisers_ = false;  // in a section of functions that run by themselves
+};
+
 }  // namespace
 
 std::vector<RuleHit> CheckSource(const CudaSource& source, Assembly assembly, const RulePolicy& policy) {
@@ -266,35 +345,12 @@ std::vector<RuleHit> CheckSource(const CudaSource& source, Assembly assembly, co
 }
 
 std::vector<RuleHit> CheckAssembly(absl::string_view assembly, absl::string_view own_folder, const RulePolicy& policy) {
-  RuleHits hits(policy);
-  bool inline_code = false;  // between #APP and #NO_APP
-  bool own = false;          // and of a header of ours
-  for (absl::string_view line : absl::StrSplit(assembly, '\n')) {
-    line = absl::StripLeadingAsciiWhitespace(line);
-    if (line == "#APP") {
-      inline_code = true;
-      own = false;
-      continue;
-    }
-    if (line == "#NO_APP") {
-      inline_code = false;
-      continue;
-    }
-    if (absl::StartsWith(line, "# ") && inline_code) {
-      // `# 89 "/usr/.../hone/kernel.h" 1` names where a piece of inline assembly stands; `# 0 "" 2` ends it.
-      const size_t quote = line.find('"');
-      const absl::string_view file = quote == absl::string_view::npos ? "" : line.substr(quote + 1, line.rfind('"') - quote - 1);
-      if (!file.empty()) own = absl::StartsWith(file, own_folder);
-      continue;
-    }
-    if (inline_code && own) continue;
-    if (inline_code && !line.empty()) hits.Add("assembler_directive", absl::StrCat("inline assembly: ", line));
-    const size_t end = line.find_first_of(" \t");
-    if (absl::StartsWith(line, ".") && WritesText(line.substr(0, end))) hits.Add("assembler_directive", line);
-    const absl::string_view code = line.substr(0, line.find('"'));
-    if (absl::StrContains(code, ";")) hits.Add("assembler_directive", line);
-  }
-  return hits.Take();
+  return AssemblyRules({std::string(own_folder)}, /*nvcc=*/false, policy).Run(assembly);
+}
+
+std::vector<RuleHit> CheckNvccAssembly(absl::string_view assembly, const std::vector<std::string>& header_folders,
+                                       const RulePolicy& policy) {
+  return AssemblyRules(header_folders, /*nvcc=*/true, policy).Run(assembly);
 }
 
 }  // namespace hone::verifier

@@ -93,6 +93,7 @@ TEST_CASE("Where device code may hold assembly, host code still may not", "[veri
   CHECK(hits("void f() { asm(\"nop\"); }") == 1);
   CHECK(hits("__host__ __device__ void f() { asm(\"nop\"); }") == 1);
   CHECK(hits("asm(\".incbin \\\"x\\\"\");") == 1);
+  CHECK(hits("#define PREFETCH(p) asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(p))\n") == 0);
 }
 
 TEST_CASE("Words in raw strings and after spliced comments are not code", "[verifier][rules]") {
@@ -110,6 +111,37 @@ TEST_CASE("What the compiler itself and the emulation's headers write is no asse
   CHECK(InAssembly("#APP\n# 89 \"/usr/share/hone/cpu/include/hone/kernel.h\" 1\n\tpushq %rbp\n# 0 \"\" 2\n#NO_APP\n"
                    "\t.section\t.rodata.str1.1,\"aMS\",@progbits,1\n.LC0:\n\t.string\t\"a; .incbin \\\"x\\\"\"\n\t.align 16\n")
             .empty());
+}
+
+std::string InNvccAssembly(absl::string_view text) {
+  std::string names;
+  for (const RuleHit& hit : CheckNvccAssembly(text, {"/usr/local/cuda/"})) names += (names.empty() ? "" : " ") + hit.rule;
+  return names;
+}
+
+// As g++ 12 writes it for nvcc 13.
+constexpr char kRegistration[] =
+    "\t.file\t\"unit.cudafe1.cpp\"\n\t.text\n#APP\n\t.section .nv_fatbin, \"a\"\n.align 8\nfatbinData:\n"
+    ".quad 0x00100001ba55ed50,0x0000000000001a58\n.quad 0x0\n.text\n\n#NO_APP\n\t.p2align 4\n"
+    "\t.section .init_array\n\t.align 8\n\t.quad\t_ZL24__sti____cudaRegisterAllv\n\t.text\n";
+
+TEST_CASE("Registering the device's code, tables that C++ fills and headers' assembly are no assembly of the candidate",
+          "[verifier][rules]") {
+  CHECK(InNvccAssembly(kRegistration).empty());
+  CHECK(InNvccAssembly("\t.section\t.init_array\n\t.align 8\n\t.quad\t_GLOBAL__sub_I_tmpxft_6_unit.cudafe1.cpp\n").empty());
+  CHECK(InNvccAssembly("#APP\n# 7 \"/usr/local/cuda/include/x.hpp\" 1\n\tpause\n# 0 \"\" 2\n#NO_APP\n").empty());
+}
+
+TEST_CASE("Assembly and initialisers of a candidate's host code are found in what nvcc hands on, however they were spelled",
+          "[verifier][rules]") {
+  const std::string own(kRegistration);
+  CHECK(InNvccAssembly(own + "#APP\n# 12 \"candidate.cu\" 1\n\tsyscall\n# 0 \"\" 2\n#NO_APP\n") == "assembler_directive");
+  CHECK(InNvccAssembly("#APP\n\t.section .nv_fatbin, \"a\"\n.quad 0x0\n.text\nsyscall\n#NO_APP\n") == "assembler_directive");
+  CHECK(InNvccAssembly("#APP\n\t.section .text, \"ax\"\n.quad 0x050f\n#NO_APP\n") == "assembler_directive");
+  CHECK(InNvccAssembly("#APP\n\t.section .nv_fatbin, \"a\"\n.quad main\n#NO_APP\n") == "assembler_directive");
+  CHECK(InNvccAssembly(own + "\t.section\t.init_array,\"aw\"\n\t.align 8\n\t.quad\t_ZL5earlyv\n") == "initialiser");
+  CHECK(InNvccAssembly("\t.section\t.fini_array,\"aw\"\n\t.quad\t_ZL4latev\n") == "initialiser");
+  CHECK(InNvccAssembly("\t.section\t.init_array.00101,\"aw\"\n\t.quad\tf\n") == "initialiser");
 }
 
 }  // namespace
