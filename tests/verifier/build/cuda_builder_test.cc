@@ -108,5 +108,24 @@ TEST_CASE("Host code that asks for more than the runtime is FORBIDDEN by its nam
   CHECK_THAT(built.message, ContainsSubstring("system_interface: line 2: fork"));
 }
 
+TEST_CASE("Pasted assembly and initialisers of host code are FORBIDDEN after nvcc, and honest neighbours pass", "[verifier][build]") {
+  Bench bench;
+  const std::string paste = "#define P(a, b) a##b\n";
+  const BuildResult assembly = bench.Build(paste + "void host() { P(as, m) volatile(\"syscall\"); }\nvoid* keep = (void*)&host;\n" + kRelu);
+  CHECK(assembly.status == VerdictStatus::kForbidden);
+  CHECK_THAT(assembly.message, ContainsSubstring("assembler_directive"));
+  const BuildResult early = bench.Build(
+      paste + "__attribute__((P(const, ructor))) static void early() { for (volatile int i = 0; i < 9; ++i) {} }\n" + kRelu);
+  CHECK(early.status == VerdictStatus::kForbidden);
+  CHECK_THAT(early.message, ContainsSubstring("initialiser"));
+  const BuildResult honest = bench.Build(
+      std::string("#include <cuda_fp16.h>\n#include <vector>\n#include <cooperative_groups.h>\n"
+                  "#define PREFETCH(p) asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(p))\n"
+                  "static std::vector<int> table = {1, 2, 3};\n__constant__ float factors[4];\n"
+                  "__device__ void fetch(const float* x) { PREFETCH(x); }\n") + kRelu);
+  INFO(honest.message << honest.compiler_output);
+  CHECK(honest.status == VerdictStatus::kOk);
+}
+
 }  // namespace
 }  // namespace hone::verifier
