@@ -1,11 +1,14 @@
 // The lane's helpers are killed under it: one call may fail, as ours and never as the candidate's, and the next is served.
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -139,6 +142,41 @@ TEST_CASE("No process of a finished candidate stays", "[verifier][lane]") {
   for (int i = 0; i < 3; ++i) REQUIRE(Bench::Get().lane().Judge(job).ok());
   // The zygote and the runners forked ahead for the next candidate.
   CHECK(Descendants("hone-runner").size() <= 4);
+}
+
+/// Processor time of a process so far; 0 for one that is gone.
+double CpuSeconds(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 2)));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // state to cmajflt
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+TEST_CASE("A candidate that never ends is gone within a second of its deadline", "[verifier][lane]") {
+  constexpr double kLimit = 1.5;
+  std::string source = kRowScale;
+  source.insert(source.rfind("  scale<<<"), "  for (volatile int i = 0;; i = i + 1) {\n  }\n");
+  LaneJob job = Job(source);
+  job.protocol.run_timeout_ms = static_cast<int64_t>(1000 * kLimit);
+  std::atomic<bool> over = false;
+  double most = 0;  // by processor time: what a busy machine takes from the candidate is not its own
+  std::thread watch([&] {
+    for (; !over; absl::SleepFor(absl::Milliseconds(10))) {
+      for (const pid_t pid : Descendants("hone-runner")) most = std::max(most, CpuSeconds(pid));
+    }
+  });
+  const auto verdict = Bench::Get().lane().Judge(job);
+  over = true;
+  watch.join();
+  REQUIRE(verdict.ok());
+  CHECK(verdict->status == VerdictStatus::kTimeout);
+  CHECK(most > 0.2);  // it did run
+  CHECK(most <= kLimit + 1);
+  for (const pid_t pid : Descendants("hone-runner")) CHECK(CpuSeconds(pid) < most);
 }
 
 TEST_CASE("An interrupted lane returns soon, and says so ever after", "[verifier][lane]") {
