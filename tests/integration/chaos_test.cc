@@ -1,5 +1,5 @@
-// A verifier under fire: while its queue is worked off, every process of it is killed at random, its disk fills up and
-// each sync of it is slow. Promised is that every job still gets exactly one verdict, that it is the right one, and that
+// A verifier under fire: while its queue is worked off, every process of it is killed at random, its disk fills up, each sync
+// of it is slow, and the time of day jumps by hours and days. Promised is that every job still gets exactly one verdict, that it is the right one, and that
 // nothing is left behind. 200 jobs here, 2,000 in the nightly configuration (HONE_CHAOS_JOBS).
 
 #include <dirent.h>
@@ -96,7 +96,11 @@ class Service {
   Service(const std::string& program, const std::string& folder) : folder_(folder) {
     spawn_.argv = {program, absl::StrCat("--listen=", endpoint()), absl::StrCat("--set=folder=", folder, "/state"),
                    "--set=lanes=1", "--set=build_slots=1", "--set=max_tries=100", "--set=log_level=error"};
-    spawn_.environment = {absl::StrCat("TMPDIR=", folder, "/tmp"), "LD_PRELOAD=" HONE_SLOW_DISK};
+    const std::string clock = folder + "/clock";
+    clock_ = UniqueFd(open(clock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    SetClock(0);
+    spawn_.environment = {absl::StrCat("TMPDIR=", folder, "/tmp"), absl::StrCat("HONE_CLOCK_OFFSET=", clock),
+                          "LD_PRELOAD=" HONE_SLOW_DISK ":" HONE_JUMPING_CLOCK};
     keeper_ = std::thread([this] { Keep(); });
   }
   ~Service() {
@@ -104,6 +108,8 @@ class Service {
   }
   std::string endpoint() const { return absl::StrCat("unix:", folder_, "/socket"); }
   pid_t pid() const { return pid_; }
+  /// Sets the time of day of all its processes, by so much off from the machine's.
+  bool SetClock(int64_t offset_s) { return pwrite(clock_.get(), &offset_s, sizeof offset_s, 0) == sizeof offset_s; }
   int starts() const { return starts_; }
 
   /// As an operator stops it. Its exit code.
@@ -131,6 +137,7 @@ class Service {
   }
 
   std::string folder_;
+  UniqueFd clock_;
   SpawnOptions spawn_;
   std::atomic<pid_t> pid_ = -1;
   std::atomic<int> starts_ = 0;
@@ -162,14 +169,19 @@ class Chaos {
   void Strike() {
     // What the words find: the service's command line, its lanes', Python's script, the runners, and the compile server.
     static constexpr const char* kVictims[] = {"lane --fd", "reference_worker.py", "hone-runner", "bwrap", "compile-server"};
-    const size_t which = random_() % (std::size(kVictims) + 2);
+    const size_t which = random_() % (std::size(kVictims) + 3);
     if (which == std::size(kVictims)) return FillDisk();
+    if (which == std::size(kVictims) + 1) return JumpClock();
     if (which > std::size(kVictims)) return Kill("service", service_->pid());
     const std::vector<pid_t> found = DescendantsWith(getpid(), kVictims[which]);
     if (!found.empty()) Kill(kVictims[which], found[random_() % found.size()]);
   }
   void Kill(const std::string& name, pid_t pid) {
     if (pid > 1 && kill(pid, SIGKILL) == 0) ++struck_[name];
+  }
+  void JumpClock() {
+    static constexpr int64_t kJumps_s[] = {-86'400, -3'600, -30, 0, 30, 3'600, 86'400};
+    if (service_->SetClock(kJumps_s[random_() % std::size(kJumps_s)])) ++struck_["clock"];
   }
   void FillDisk() {
     if (disk_ == nullptr) return;
