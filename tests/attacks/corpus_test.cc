@@ -110,7 +110,9 @@ VerifyRequest RequestFor(const Task& task, const std::string& source) {
 VerifyRequest RequestFor(const Trial& trial) {
   VerifyRequest request = RequestFor(TaskFor(trial.program, trial.open), trial.program.source);
   request.candidate.format = trial.program.format();
-  if (trial.program.format() != Format::kNative) request.protocol.run_timeout_ms = 8'000;  // its modules are slow to load
+  if (trial.program.format() == Format::kNative) return request;
+  request.protocol.run_timeout_ms = 8'000;  // modules are slow to load
+  request.protocol.build_timeout_ms = 100'000;
   return request;
 }
 

@@ -83,7 +83,7 @@ Protocol CorpusProtocol(const Program& program) {
   // Those that are meant to run for ever need not be waited for.
   const bool endless = std::count(program.expect.begin(), program.expect.end(), VerdictStatus::kTimeout) +
                            std::count(program.behind.begin(), program.behind.end(), VerdictStatus::kTimeout) > 0;
-  protocol.run_timeout_ms = endless ? 4'000 : 15'000;
+  protocol.run_timeout_ms = endless ? 2'500 : 15'000;
   return protocol;
 }
 
@@ -95,7 +95,7 @@ absl::StatusOr<Trial> TrialOf(const Program& program, bool open, Backend backend
   HONE_ASSIGN_OR_RETURN(trial.request.task, TaskOf(program, arguments.corpus, open));
   trial.request.candidate = {program.format(), backend, program.source};
   trial.request.protocol = CorpusProtocol(program);
-  trial.request.priority = Priority::kHigh;  // the honest kernels come last
+  trial.request.priority = open ? Priority::kNormal : Priority::kHigh;  // the honest kernels in the quickstart's styles come last
   return trial;
 }
 
@@ -116,6 +116,7 @@ std::vector<Trial> StyledTrials(int count, Backend backend) {
       trial.request.task = drawn.task;
       trial.request.candidate = {Format::kNative, backend, demonstration.source};
       trial.request.protocol = CorpusProtocol(trial.program);
+      trial.request.priority = Priority::kLow;
       trials.push_back(std::move(trial));
     }
   }
@@ -126,7 +127,7 @@ absl::StatusOr<std::vector<Trial>> AllTrials(const Arguments& arguments) {
   const std::optional<Backend> backend = ParseBackend(arguments.device);
   if (!backend) return absl::InvalidArgumentError(absl::StrCat("--device: no backend ", arguments.device));
   std::vector<Trial> trials;
-  for (const char* extension : {".py", ".cu"}) {
+  for (const char* extension : {".cu", ".py"}) {
     HONE_ASSIGN_OR_RETURN(const std::vector<Program> programs, LoadCorpus(arguments.corpus, extension));
     for (const Program& program : programs) {
       // Programs with preambles look for the emulated runner's own state.

@@ -65,7 +65,10 @@ TEST_CASE("Each Python attack is found by the rule that its header names, and ho
       CHECK(rules.empty());
     } else {
       ++attacks;
-      CHECK((program.rule.empty() || rules.count(program.rule) == 1));
+      // Those that speak when a candidate runs, and one that speaks then too: tests/attacks/corpus_test.cc.
+      const verifier::Rule* rule = verifier::FindRule(program.rule);
+      const bool of_the_text = rule != nullptr && rule->stage == verifier::RuleStage::kPython && program.rule != "no_custom_kernel";
+      CHECK((!of_the_text || rules.count(program.rule) == 1));
     }
   }
   CHECK(attacks >= 30);

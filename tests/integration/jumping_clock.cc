@@ -29,19 +29,19 @@ int64_t Offset() {
 
 }  // namespace
 
-extern "C" int clock_gettime(clockid_t clock, timespec* time) {
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const int status = static_cast<int>(syscall(SYS_clock_gettime, clock, time));
   if (status == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) time->tv_sec += Offset();
   return status;
 }
 
-extern "C" int gettimeofday(timeval* time, void* zone) {
+extern "C" int gettimeofday(timeval* time, void* zone) noexcept {
   const int status = static_cast<int>(syscall(SYS_gettimeofday, time, zone));
   if (status == 0 && time != nullptr) time->tv_sec += Offset();
   return status;
 }
 
-extern "C" time_t time(time_t* out) {
+extern "C" time_t time(time_t* out) noexcept {
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
   if (out != nullptr) *out = now.tv_sec;

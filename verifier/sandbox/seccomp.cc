@@ -191,7 +191,8 @@ void AllowThreads(Rules& rules) {
   rules.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
 }
 
-constexpr uint64_t kCreating = O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
+// Without O_DIRECTORY, which the C library counts to __O_TMPFILE: an import looks through folders.
+constexpr uint64_t kCreating = O_CREAT | O_TRUNC | O_APPEND | (__O_TMPFILE & ~O_DIRECTORY);
 
 /// What tools and interpreters have in common: what is not allowed fails with EPERM.
 bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::string* error) {
@@ -217,7 +218,7 @@ bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::s
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kCreating, 0)});
     AllowThreads(rules);
   } else {
-    constexpr uint64_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
+    constexpr uint64_t kWriting = O_ACCMODE | kCreating;
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)});
   }
