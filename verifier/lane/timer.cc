@@ -5,7 +5,6 @@
 #include <fcntl.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "verifier/lane/affinity.h"
