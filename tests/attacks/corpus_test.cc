@@ -63,7 +63,7 @@ class Verifier {
     if (TestPython().empty()) SKIP("HONE_PYTHON names no Python");
     verifier::LocalServerOptions options;
     options.program = TestProgram("hone-verifier");
-    options.extra_args = {"--set=lanes=2", "--set=build_slots=2", "--set=folder=" + folder_.path() + "/state"};
+    options.extra_args = {"--set=lanes=2", "--set=build_slots=2", "--set=build_niceness=0", "--set=folder=" + folder_.path() + "/state"};
     auto server = verifier::LocalServer::Start(options);
     INFO(server.status().ToString());
     REQUIRE(server.ok());

@@ -341,6 +341,7 @@ absl::Status RunnerHost::StartZygote() {
   spawn.argv.insert(spawn.argv.end(), options_.libraries.begin(), options_.libraries.end());
   if (sandbox_ == "bubblewrap") {
     SandboxSpec box;
+    box.first_process = true;  // bwrap's would be readable, and on a GPU writable, through /proc, and has no filter
     for (const std::string& library : options_.libraries) {
       if (!IsSystemLibrary(library)) box.read_only.push_back(library);
     }

@@ -58,6 +58,7 @@ std::vector<std::string> InSandbox(const SandboxSpec& spec, const std::vector<st
     const std::pair<std::string, std::string> parts = absl::StrSplit(variable, absl::MaxSplits('=', 1));
     add({"--setenv", parts.first, parts.second});
   }
+  if (spec.first_process) add({"--as-pid-1"});
   add({"--chdir", spec.folder});
   line.insert(line.end(), command.begin(), command.end());
   return line;

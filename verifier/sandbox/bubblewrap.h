@@ -24,6 +24,8 @@ struct SandboxSpec {
   std::string tmp = "/tmp";                  // a private, empty, writable folder in memory; empty: none
   std::string folder = "/";                  // working folder
   std::vector<std::string> environment;      // "KEY=value"
+  bool first_process = false;                // the command is process 1 of its namespace and reaps what is left to it; else
+                                             // bwrap's own is, which the command's processes can look into
 };
 
 /// `command` inside the sandbox. Descriptors pass through. The sandbox and all in it end when the caller does.

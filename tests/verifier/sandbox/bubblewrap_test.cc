@@ -52,6 +52,14 @@ TEST_CASE("A sandboxed program has no network, no environment, and only its own 
   CHECK(RunInside(WithShell(), "ls /proc | grep -c '^[0-9]'").output.size() == 2);  // one digit and the line's end
 }
 
+TEST_CASE("A sandboxed program can be the first process, with none of the sandbox's own beside it", "[verifier][sandbox]") {
+  if (!SandboxAvailable().ok()) SKIP(SandboxAvailable().ToString());
+  SandboxSpec spec = WithShell();
+  CHECK(RunInside(spec, "echo $$; cat /proc/1/comm").output != "1\nsh\n");
+  spec.first_process = true;
+  CHECK(RunInside(spec, "echo $$; cat /proc/1/comm").output == "1\nsh\n");
+}
+
 TEST_CASE("A sandboxed program's temporary files are private and gone with it", "[verifier][sandbox]") {
   if (!SandboxAvailable().ok()) SKIP(SandboxAvailable().ToString());
   CHECK(RunInside(WithShell(), "echo x > /tmp/left && cat /tmp/left").output == "x\n");
