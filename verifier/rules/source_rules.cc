@@ -316,7 +316,7 @@ class AssemblyRules {
     }
     if (!device_code_) return false;
     if (!absl::ConsumePrefix(&line, ".quad ")) return IsOneOf(line, {".align 8", "fatbinData:", ""});
-    return line.find_first_not_of("0123456789abcdefABCDEFx,") == absl::string_view::npos;
+    return line.find_first_not_of("0123456789abcdefABCDEFx, ") == absl::string_view::npos;
   }
 
   void CheckInitialiser(absl::string_view directive, absl::string_view line) {

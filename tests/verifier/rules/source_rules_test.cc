@@ -122,7 +122,7 @@ std::string InNvccAssembly(absl::string_view text) {
 // As g++ 12 writes it for nvcc 13.
 constexpr char kRegistration[] =
     "\t.file\t\"unit.cudafe1.cpp\"\n\t.text\n#APP\n\t.section .nv_fatbin, \"a\"\n.align 8\nfatbinData:\n"
-    ".quad 0x00100001ba55ed50,0x0000000000001a58\n.quad 0x0\n.text\n\n#NO_APP\n\t.p2align 4\n"
+    ".quad 0x00100001ba55ed50,0x0000000000001a58\n.quad 0x0000000000000230, 0x0000000000000008\n.text\n\n#NO_APP\n\t.p2align 4\n"
     "\t.section .init_array\n\t.align 8\n\t.quad\t_ZL24__sti____cudaRegisterAllv\n\t.text\n";
 
 TEST_CASE("Registering the device's code, tables that C++ fills and headers' assembly are no assembly of the candidate",
