@@ -92,7 +92,6 @@ int Properties(void* device, DeviceProperties* properties) {
   properties->cache_bytes = LevelTwoBytes(static_cast<CpuDevice*>(device)->core);
   properties->clock_mhz = std::atof(CpuInfo("cpu MHz").c_str());
   properties->peak_bytes_per_ns = 1024;  // two full vector stores a cycle at 8 GHz: no core comes near
-  properties->kernels_off = true;
   properties->emulated = true;
   return 0;
 }

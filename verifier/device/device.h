@@ -20,7 +20,6 @@ struct DeviceProperties {
   int64_t cache_bytes = 0;   // the cache that a timed round must find cold: last level of a GPU, per-core L2 of a CPU
   double clock_mhz = 0;      // of a CPU now, of a GPU at most; 0: unknown
   double peak_bytes_per_ns = 0;  // more than its memory system can ever write; 0: unknown
-  bool kernels_off = false;  // a runner can be told to let launches do nothing
   bool emulated = false;     // its times say nothing about a GPU
   int64_t memory_bytes = 0;  // of the device itself; 0: the host's
   uint64_t map_unit = 4096;  // sizes of buffers that a runner maps are multiples of it

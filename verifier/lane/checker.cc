@@ -184,7 +184,7 @@ absl::StatusOr<std::optional<Finding>> Checker::CheckPrecision(Run& run, const C
 }
 
 absl::StatusOr<std::optional<Finding>> Checker::ReplayWithoutKernels(Run& run, const CheckCase& check) {
-  if (!device_->properties().kernels_off || run.IsPython()) return std::optional<Finding>();
+  if (!host_->switches_kernels() || run.IsPython()) return std::optional<Finding>();
   HONE_RETURN_IF_ERROR(FillStage(run, check, 0));
   HONE_ASSIGN_OR_RETURN(const RunnerReport report, run.budget.Charge([&](SteadyTime deadline) {
     return run.runner->RunChecked(ThreadOrder::kForward, 0, /*kernels_off=*/true, deadline);

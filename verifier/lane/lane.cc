@@ -166,6 +166,7 @@ class DeviceLane : public Lane {
     if (!OnGpu()) {
       host->libraries = {prefix + "/lib/libhone_cpu_runtime.so"};
       if (StandsIn()) host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));
+      host->switches_kernels = true;
       return absl::OkStatus();
     }
     const GpuDialect& dialect = *table.dialect;
@@ -174,7 +175,9 @@ class DeviceLane : public Lane {
       return absl::FailedPreconditionError(absl::StrCat("no runtime library (", dialect.runtime_libraries[0], "): set ",
                                                         dialect.toolkit_variables[0], " to the toolkit's folder"));
     }
-    host->libraries = {runtime};
+    host->switches_kernels = table.backend == std::string("cuda");
+    if (host->switches_kernels) host->libraries = {prefix + "/lib/libhone_launches.so"};  // before the runtime
+    host->libraries.push_back(runtime);
     if (StandsIn()) {
       HONE_RETURN_IF_ERROR(AddDriverBehind(host));
       host->libraries.push_back(absl::StrCat(prefix, "/", kCompatRuntime));

@@ -8,6 +8,7 @@ namespace hone::verifier {
 int GpuRunner::Open(const GpuDialect& dialect, const std::string& driver_library, std::string* error) {
   constexpr int kLibraryMissing = 304;
   dialect_ = &dialect;
+  if (!FindLaunches(error)) return kLibraryMissing;
   if (!driver_.Load(dialect, driver_library, error)) return kLibraryMissing;
   int device = 0;
   void* context = nullptr;
@@ -32,6 +33,18 @@ int GpuRunner::Open(const GpuDialect& dialect, const std::string& driver_library
   if (code == 0) code = End(&ns);
   if (code != 0) *error = GpuErrorName(dialect, code);
   return code;
+}
+
+bool GpuRunner::FindLaunches(std::string* error) {
+  const auto find = [](const char* name, auto& function) {
+    void* found = dlsym(RTLD_DEFAULT, name);
+    std::memcpy(&function, &found, sizeof function);
+    return found != nullptr;
+  };
+  int (*start)() = nullptr;
+  if (!find("hone_launches_start", start)) return true;
+  *error = "candidates would not find the library that counts their launches";
+  return start() != 0 && find("hone_launches_count", count_launches_) && find("hone_launches_switch", switch_launches_);
 }
 
 int GpuRunner::Map(const TableRegion& region, int fd) {

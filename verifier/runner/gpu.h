@@ -32,10 +32,19 @@ class GpuRunner {
   /// Waits for everything that was launched. `ns`: between the two as the device saw it.
   int End(int64_t* ns);
 
+  /// Kernels that the candidate launched so far, and whether its launches do anything (launches.cc).
+  uint64_t Launches() const { return count_launches_ != nullptr ? count_launches_() : 0; }
+  void SwitchKernels(bool on) const {
+    if (switch_launches_ != nullptr) switch_launches_(on ? 1 : 0);
+  }
+
   void* Allocate(uint64_t bytes);
   void Free(void* data);
 
  private:
+  /// Where launches go through a library of ours, finds it: an error where artefacts would not.
+  bool FindLaunches(std::string* error);
+
   struct Moved {
     uint64_t wanted;
     uint64_t bytes;
@@ -45,6 +54,8 @@ class GpuRunner {
   GpuDriver driver_;
   GpuAddress scratch_ = 0;
   void* events_[2] = {};
+  uint64_t (*count_launches_)() = nullptr;
+  void (*switch_launches_)(int) = nullptr;
   std::vector<Moved> moved_;  // regions that lie elsewhere than the table says
 };
 

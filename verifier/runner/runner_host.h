@@ -29,6 +29,7 @@ struct RunnerHostOptions {
   absl::Duration start_timeout = absl::Seconds(20);  // of the zygote
   std::string sandbox;                   // as ChooseSandbox takes it
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
+  bool switches_kernels = false;         // they count launches, and can let them do nothing
   int cpu_core = -1;                     // -1: any
   bool pause = true;                     // runners are stopped while they have no command
   int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner; 0: unlimited
@@ -140,6 +141,7 @@ class RunnerHost {
 
   /// "bubblewrap" or "none".
   const std::string& sandbox() const { return sandbox_; }
+  bool switches_kernels() const { return options_.switches_kernels; }
   /// Of the zygote, as this process sees it; for tests of its death.
   pid_t zygote_pid() const { return zygote_ ? zygote_->pid() : -1; }
 

@@ -329,7 +329,8 @@ class Runner {
     PrepareDevice(command, header, described);
     Answer answer = Begin(AnswerKind::kDone, command);
     const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
-    const uint64_t launches = device().present ? device().launches() : 0;
+    const uint64_t launches = Launches();
+    if (gpu_ != nullptr) gpu_->SwitchKernels(command.kernels_off == 0);
     answer.code = Begin();
     for (uint32_t i = 0; answer.code == 0 && i < command.call_count; ++i, addresses += header.tensor_count) {
       for (uint32_t t = 0; t < header.tensor_count; ++t) tensors_[t].data = Here(addresses[t]);
@@ -339,13 +340,17 @@ class Runner {
     }
     const int ended = End(&answer.process_ns);
     if (answer.code == 0) answer.code = ended;
-    if (device().present) answer.launches = device().launches() - launches;
+    answer.launches = Launches() - launches;
     if (answer.code == 0 && device().present) answer.code = device().first_error();  // a launch nobody asked about
     answer.workspace_failed = g_process->workspace.failed();
     return answer;
   }
 
   static const EmulatedDevice& device() { return g_process->device; }
+  uint64_t Launches() const {
+    if (gpu_ != nullptr) return gpu_->Launches();
+    return device().present ? device().launches() : 0;
+  }
 
   int Begin() {
     if (gpu_ != nullptr) return gpu_->Begin();
