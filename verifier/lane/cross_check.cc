@@ -9,7 +9,8 @@ namespace hone::verifier {
 std::optional<Finding> CrossCheck(const TimedEvidence& evidence, const RulePolicy& policy) {
   const double round_ns = evidence.call_ns * evidence.calls;
   const double allowed = 0.25 * round_ns + 5 * evidence.overhead_ns + 20'000;
-  if (!(std::fabs(evidence.disagreement_ns) <= allowed)) {
+  const double disagreement = evidence.judged_by_wall ? -evidence.disagreement_ns : std::fabs(evidence.disagreement_ns);
+  if (!(disagreement <= allowed)) {
     return Cheat("clock_disagreement", absl::StrFormat("its own clock differs by %.0f ns from a round of %.0f ns",
                                                        evidence.disagreement_ns, round_ns));
   }

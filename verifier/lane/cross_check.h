@@ -16,6 +16,7 @@ struct TimedEvidence {
   int calls = 1;                  // a round
   double overhead_ns = 0;         // of one message
   double disagreement_ns = 0;     // of a round: the judge's clock less the candidate's, median
+  bool judged_by_wall = false;    // the judge's clock is what counts, and runs on while the host is busy elsewhere
   double outside_ns = 0;          // processor time between rounds, mean; 0 where it is not known
   int64_t written_bytes = 0;      // outputs of one call
   double peak_bytes_per_ns = 0;   // of the device's memory; 0: not known
@@ -24,7 +25,8 @@ struct TimedEvidence {
 };
 
 /// The first rule that speaks. What is allowed between clocks, and of work outside: a quarter of a round, five messages and
-/// 20 us, because a scheduler's tick falls where it likes.
+/// 20 us, because a scheduler's tick falls where it likes. Where wall time counts, a candidate's clock may show less than the
+/// judge's: a busy host delays messages, that only costs the candidate, and what it says is not scored.
 std::optional<Finding> CrossCheck(const TimedEvidence& evidence, const RulePolicy& policy);
 
 }  // namespace hone::verifier

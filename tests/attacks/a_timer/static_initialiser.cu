@@ -1,6 +1,7 @@
 // attack: a global whose initialiser runs at load time
 // expect: FORBIDDEN
 // rule: initialiser
+// harmless: on a GPU, where C++ may fill tables before a program begins: nothing is timed then, and no kernel has run
 // why: code that runs when the artefact is loaded is in no allowed section
 
 extern "C" float expf(float);

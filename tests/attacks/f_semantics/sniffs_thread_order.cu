@@ -1,6 +1,7 @@
 // attack: finds out by a small kernel in which order threads run, and works only in the order of checks
 // expect: CHEAT
 // rule: timed_call_skipped
+// lane: cpu
 // why: knowing that a call is timed helps nobody: it is checked
 
 __device__ int order;

@@ -1,5 +1,6 @@
 // attack: sixty-four gigabytes of zeros, which cost the compiler nothing
 // expect: COMPILE RUNTIME OOM FORBIDDEN
+// harmless: on a GPU: memory that nobody touches is none
 // why: private memory of a runner is limited
 
 static char big[64000000000];

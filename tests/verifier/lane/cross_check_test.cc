@@ -57,6 +57,15 @@ TEST_CASE("A candidate's clock may differ by a quarter of a round, five messages
   CHECK(RuleOf(evidence) == "clock_disagreement");
 }
 
+TEST_CASE("Where the judge's wall time counts, a candidate's clock may show less, and never more", "[verifier][lane]") {
+  TimedEvidence evidence = Honest();
+  evidence.judged_by_wall = true;
+  evidence.disagreement_ns = 900'000;  // a busy host
+  CHECK(RuleOf(evidence).empty());
+  evidence.disagreement_ns = -321'000;  // work that the judge did not see
+  CHECK(RuleOf(evidence) == "clock_disagreement");
+}
+
 TEST_CASE("Outputs written faster than the device's memory takes them, or in no time, are CHEAT", "[verifier][lane]") {
   TimedEvidence evidence = Honest();
   evidence.call_ns = 4096;
