@@ -2,6 +2,8 @@
 // expect: OK
 // why: honest: a rule that speaks here is a false alarm
 
+#include <cstdio>
+
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = x[i] * weight[i % cols];
