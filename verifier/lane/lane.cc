@@ -294,8 +294,7 @@ class DeviceLane : public Lane {
     outcome.seconds.time = absl::ToDoubleSeconds(SteadyTime::Now() - timing);
     outcome.finding = std::move(timed.finding);
     if (outcome.finding) {
-      // Wrong when timed: what the timed shape's checks said was worth nothing. Timed calls themselves earn no share.
-      outcome.right = std::max(0, outcome.right - job.protocol.check_sets_per_shape);
+      outcome.right = 0;  // wrong when timed: what the checks said was worth nothing
     } else {
       outcome.calls += timed.calls;
       outcome.right += timed.right;
