@@ -167,8 +167,6 @@ void WholeSteps() {
       a.tables = table.const_data_ptr<int32_t>();
       a.positions = position.const_data_ptr<int32_t>();
       a.angles = Data(angles);
-      for (const int on_their_way : {3, 4, 5, 6, 8, 12, 64, 0}) {
-      a.on_their_way = on_their_way;
       a.times = nullptr;
       const double us = Time(4, [&](int, cudaStream_t stream) { CheckCuda(TokenStep(a, stream)); });
       a.times = reinterpret_cast<long long*>(times.mutable_data_ptr<int64_t>());
@@ -177,12 +175,11 @@ void WholeSteps() {
       const int64_t* t = host.const_data_ptr<int64_t>();
       double parts[5] = {};
       for (int i = 1; i < 5 * s.layers; ++i) parts[i % 5] += static_cast<double>(t[i] - t[i - 1]) / s.layers;
-      std::printf("{\"kernel\": \"whole step %s\", \"length\": %d, \"on_their_way\": %d, \"us\": %.1f, \"gb_s\": %.0f, \"cycles\": {\"qkv\": %.0f, \"attention\": %.0f, "
+      std::printf("{\"kernel\": \"whole step %s\", \"length\": %d, \"us\": %.1f, \"gb_s\": %.0f, \"cycles\": {\"qkv\": %.0f, \"attention\": %.0f, "
                   "\"o\": %.0f, \"gate_up\": %.0f, \"down\": %.0f, \"logits\": %ld, \"all\": %ld}}\n",
-                  m.name, length, on_their_way, us, bytes / us / 1e3, parts[0], parts[1], parts[2], parts[3], parts[4], static_cast<long>(t[5 * s.layers] - t[5 * s.layers - 1]),
+                  m.name, length, us, bytes / us / 1e3, parts[0], parts[1], parts[2], parts[3], parts[4], static_cast<long>(t[5 * s.layers] - t[5 * s.layers - 1]),
                   static_cast<long>(t[5 * s.layers] - t[0]));
       std::fflush(stdout);
-      }
     }
   }
 }

@@ -27,7 +27,7 @@ int64_t CudaDecoder::BytesPerPage(const policy::ModelConfig& config) {
   return 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * kPagePositions;
 }
 
-absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder& decoder, int64_t pages, bool deterministic) {
+absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder& decoder, int64_t pages, bool deterministic, bool whole_step) {
   const Tensor& flat = decoder.parameters().flat();
   if (!flat.is_cuda() || flat.scalar_type() != at::kBFloat16) {
     return absl::InvalidArgumentError("engine: on CUDA the decoder must be bf16");
@@ -45,13 +45,13 @@ absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder
   std::unique_ptr<CudaDecoder> made(new CudaDecoder(decoder, deterministic));
   HONE_RETURN_IF_ERROR(policy::CatchTorch("engine", [&] {
                          at::NoGradGuard no_grad;
-                         made->Bind(decoder, pages);
+                         made->Bind(decoder, pages, whole_step && !deterministic);
                          return true;
                        }).status());
   return made;
 }
 
-void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
+void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step) {
   const at::Device device = decoder.parameters().flat().device();
   policy::UseDevice(device);
   CheckCuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device.index()));
@@ -108,11 +108,10 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
   angles_ = angles(false);
   if (!config_.layer_is_local.empty()) local_angles_ = angles(true);
   pages_ = at::zeros({config_.num_hidden_layers, pages, 2, config_.num_key_value_heads, kPagePositions, config_.head_dim}, embedding_.options());
-  BindWholeStep(device.index());
+  if (whole_step) BindWholeStep(device.index());
 }
 
-// One row goes through one kernel where the model has nothing that the kernel does not know. Not in deterministic mode: it
-// adds up in an order of its own.
+// Where the model has nothing that the kernel does not know.
 void CudaDecoder::BindWholeStep(int device) {
   const bool plain = !config_.norm_after_blocks && config_.layer_is_local.empty() && config_.embedding_scale == 1;
   TokenStepArgs& a = whole_step_;
@@ -122,7 +121,7 @@ void CudaDecoder::BindWholeStep(int device) {
   int cooperative = 0;
   CheckCuda(cudaDeviceGetAttribute(&a.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   CheckCuda(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device));
-  if (deterministic_ || !plain || cooperative == 0 || !TokenStepServes(a.shape, processors_, a.shared_bytes)) return;
+  if (!plain || cooperative == 0 || !TokenStepServes(a.shape, processors_, a.shared_bytes)) return;
   std::vector<TokenLayer> layers;
   for (const Layer& layer : layers_) {
     layers.push_back({Data(layer.input_norm), Data(layer.qkv), Data(layer.qkv_bias), Data(layer.query_norm), Data(layer.key_norm), Data(layer.output),

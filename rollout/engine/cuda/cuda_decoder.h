@@ -56,7 +56,8 @@ class CudaDecoder {
   /// `decoder` is borrowed: bf16 on CUDA. The adapter that it wears now is applied for good, and follows what training
   /// does to its numbers. kInvalidArgument: it is not, or has a head_dim other than 64, 128, 256 or a size that is not a
   /// multiple of 8; an adapter in deterministic mode. kResourceExhausted: no memory for the pages.
-  static absl::StatusOr<std::unique_ptr<CudaDecoder>> Create(policy::Decoder& decoder, int64_t pages, bool deterministic);
+  /// whole_step: a row alone goes through token_step.h where that serves the model; not in deterministic mode.
+  static absl::StatusOr<std::unique_ptr<CudaDecoder>> Create(policy::Decoder& decoder, int64_t pages, bool deterministic, bool whole_step = false);
 
   static int64_t BytesPerPage(const policy::ModelConfig& config);
   int64_t pages() const { return pages_.size(1); }
@@ -81,7 +82,7 @@ class CudaDecoder {
   };
 
   CudaDecoder(policy::Decoder& decoder, bool deterministic) : config_(decoder.config()), deterministic_(deterministic) {}
-  void Bind(policy::Decoder& decoder, int64_t pages);
+  void Bind(policy::Decoder& decoder, int64_t pages, bool whole_step);
   LayerPages PagesOf(int64_t layer) const;
   RotateArgs RotateOf(const Layer& layer) const;
   bool Thin(int64_t rows) const;  // the rows go through Gemv
@@ -109,7 +110,7 @@ class CudaDecoder {
   std::vector<Layer> layers_;
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin
   at::Tensor pages_;                  // [layers, pages, 2, kv_heads, kPagePositions, head_dim]
-  TokenStepArgs whole_step_;          // processors 0: one row goes through several kernels, too
+  TokenStepArgs whole_step_;          // processors 0: one row goes through several kernels, as more do
   at::Tensor whole_layers_, whole_partial_, whole_counters_;
 };
 

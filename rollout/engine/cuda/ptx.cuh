@@ -50,7 +50,17 @@ __device__ __forceinline__ void Arrive(uint32_t barrier) {
 __device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-/// Returns once the barrier's phase of this parity has ended; that before its first one has.
+/// Whether the barrier's phase of this parity has ended; that before its first one has.
+__device__ __forceinline__ bool PhaseEnded(uint32_t barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+/// Returns once it has.
 __device__ __forceinline__ void WaitForPhase(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
   while (done == 0) {

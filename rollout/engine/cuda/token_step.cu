@@ -10,7 +10,7 @@ constexpr int kWarps = 8;  // that compute; one more copies weights
 constexpr int kThreads = kWarps * 32;
 // A multiple of kWarps: a stage then holds tiles of one warp only (within a product; between two all warps meet), so that
 // no warp can wait for a stage's next copy but one, which its parity would take for the last.
-constexpr int kMaxStages = 64;
+constexpr int kMaxStages = 32;  // lanes of the warp that copies
 constexpr int kMaxParts = 1024;      // partial sums of a block's rows of one product
 constexpr int kMaxOwnRows = 128;     // of the hidden state, a block's
 constexpr int kMaxNormSteps = 4;     // of 8 numbers a thread: hidden sizes up to 8192
@@ -81,52 +81,37 @@ __device__ __forceinline__ Products ProductsOf(const TokenShape& s, const TokenL
 
 // --- the warp that copies weights
 
-// Bytes that a block asks memory for at once. Less leaves memory idle; more only queues, and whatever the blocks tell each
-// other then waits in the same queues.
-constexpr int kBytesOnTheirWay = 40 << 10;
-
+// One lane a stage: a single thread cannot ask for copies as fast as memory answers.
 struct Producer {
   uint32_t full_at, empty_at, ring_at;
-  int stage_numbers, stages, on_their_way;
-  int stage = 0, awaited = 0;  // stages of the next copy and of the oldest that may still be on its way
-  uint32_t lap = 0, awaited_lap = 0;
-  int copies = 0;
-
-  // Until one more copy may be asked for.
-  __device__ void WaitForEarlier() {
-    if (copies < on_their_way) {
-      ++copies;
-      return;
-    }
-    WaitForPhase(full_at + awaited * 8, awaited_lap & 1);
-    if (++awaited == stages) {
-      awaited = 0;
-      ++awaited_lap;
-    }
-  }
+  int stage_numbers, stages;
+  int begin = 0;      // stage of the product's first tile
+  uint32_t laps = 0;  // copies of this lane
 
   __device__ void Copy(const Product& p) {
+    const int lane = threadIdx.x % 32;
     const Slice s = SliceOf(p.out, p.paired, p.in, stage_numbers, blockIdx.x, gridDim.x);
-    for (int tile = 0; tile < s.tiles; ++tile) {
-      const int row = s.pieces > 1 ? tile / s.pieces : tile * s.tile_rows, rows = min(s.tile_rows, s.rows - row);
-      const int begin = s.pieces > 1 ? tile % s.pieces * stage_numbers : 0, numbers = min(p.in - begin, stage_numbers);
-      const int from = s.first + row;
-      const uint32_t to = ring_at + stage * stage_numbers * 2, barrier = full_at + stage * 8;
-      WaitForEarlier();
-      WaitForPhase(empty_at + stage * 8, (lap & 1) ^ 1);
-      ArriveExpecting(barrier, rows * numbers * 2);
-      if (!p.paired) {
-        CopyBulk(to, p.weight + static_cast<int64_t>(from) * p.in + begin, rows * numbers * 2, barrier);
-      } else {
-        for (int r = 0; r < rows; ++r) {
-          const int64_t at = (from + r) / 2 + static_cast<int64_t>((from + r) % 2) * (p.out / 2);
-          CopyBulk(to + r * p.in * 2, p.weight + at * p.in + begin, numbers * 2, barrier);
-        }
-      }
-      if (++stage == stages) {
-        stage = 0;
-        ++lap;
-      }
+    int tile = lane < stages ? (lane - begin + stages) % stages : s.tiles;
+    while (__any_sync(0xffffffffu, tile < s.tiles)) {
+      if (tile >= s.tiles || !PhaseEnded(empty_at + lane * 8, (laps & 1) ^ 1)) continue;
+      CopyTile(p, s, tile, ring_at + lane * stage_numbers * 2, full_at + lane * 8);
+      tile += stages;
+      ++laps;
+    }
+    begin = (begin + s.tiles) % stages;
+  }
+
+  __device__ __forceinline__ void CopyTile(const Product& p, const Slice& s, int tile, uint32_t to, uint32_t barrier) const {
+    const int row = s.pieces > 1 ? tile / s.pieces : tile * s.tile_rows, rows = min(s.tile_rows, s.rows - row), from = s.first + row;
+    const int first = s.pieces > 1 ? tile % s.pieces * stage_numbers : 0, numbers = min(p.in - first, stage_numbers);
+    ArriveExpecting(barrier, rows * numbers * 2);
+    if (!p.paired) {
+      CopyBulk(to, p.weight + static_cast<int64_t>(from) * p.in + first, rows * numbers * 2, barrier);
+      return;
+    }
+    for (int r = 0; r < rows; ++r) {
+      const int64_t at = (from + r) / 2 + static_cast<int64_t>((from + r) % 2) * (p.out / 2);
+      CopyBulk(to + r * p.in * 2, p.weight + at * p.in + first, numbers * 2, barrier);
     }
   }
 };
@@ -509,9 +494,8 @@ __global__ void __launch_bounds__(kThreads + 32, 1) TokenStepKernel(const __grid
     Consumer consumer{a, shared, memory + kInputsAt, memory + ring_from, stage_numbers, stages};
     const int source = a.sources[0];
     consumer.template Run<kDim>(max(0, source >= 0 ? source : a.draws[-1 - source].id), position);
-  } else if (threadIdx.x == kThreads) {
-    const int most = a.on_their_way > 0 ? a.on_their_way : (kBytesOnTheirWay + stage_numbers) / (stage_numbers * 2);
-    Producer producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages, min(stages, max(2, most))};
+  } else {
+    Producer producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages};
     for (int index = 0; index < a.shape.layers; ++index) {
       const Products products = ProductsOf(a.shape, a.layers[index]);
       producer.Copy(products.qkv);

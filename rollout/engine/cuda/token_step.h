@@ -1,11 +1,11 @@
 #pragma once
 
-// One new token of one sequence through the whole decoder as one kernel, at the speed at which memory gives the weights.
+// One new token of one sequence through the whole decoder as one kernel, so that memory never waits for the arithmetic. What
+// has been measured of it is in docs/decisions.md, "On a GPU a few rows go through kernels of our own".
 //
 // Every processor runs one block that owns a run of rows of every matrix. A warp of it does nothing but copy that block's
 // weights, of all layers one after the other, through a ring in shared memory; they do not depend on anything, so memory
-// stays busy while the other warps wait for each other between two products. That is where one kernel a product loses a
-// third of the time. (The idea: Spector et al., "Look Ma, No Bubbles!", 2025, for a Llama of 1B.)
+// stays busy while the other warps wait for each other between two products. (The idea: Spector et al., "Look Ma, No Bubbles!", 2025, for a Llama of 1B.)
 //
 // Numbers round where the kernels for several rows and the plain decoder round.
 
@@ -56,7 +56,6 @@ struct TokenStepArgs {
   int32_t* counters = nullptr;               // [3], zero before the first call; left zero
   long long* times = nullptr;                // null, or [5 * layers + 2] clock of block 0 after each product and attention
   int processors = 0, shared_bytes = 0;      // of the device: shared memory that a block may ask for
-  int on_their_way = 0;                      // tiles that a block asks memory for at once; 0: as many as keep it busy
 };
 
 /// Numbers of `partial`.

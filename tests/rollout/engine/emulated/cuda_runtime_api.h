@@ -57,6 +57,7 @@ inline long long clock64() { return 0; }
 
 inline void __syncwarp() { hone::emulated::SyncWarp(); }
 inline void __syncthreads() { hone::emulated::SyncBlock(0, static_cast<int>(blockDim.x)); }
+inline bool __any_sync(unsigned, bool mine) { return hone::emulated::AnyLane(mine); }
 inline float __shfl_xor_sync(unsigned, float value, int lanes) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);

@@ -104,12 +104,13 @@ void Switch() {
   setcontext(&current->context);
 }
 
-void Meet(Meeting& meeting, int count) {
+// `matters`: a thread that only asks around gets nobody on.
+void Meet(Meeting& meeting, int count, bool matters = true) {
   const uint64_t round = meeting.round;
   if (++meeting.count == count) {
     meeting.count = 0;
     ++meeting.round;
-    ++progress;
+    progress += matters;
     return;
   }
   while (meeting.round == round) Yield();
@@ -185,6 +186,16 @@ uint32_t Exchange(uint32_t word, int from) {
   return other;
 }
 
+bool AnyLane(bool mine) {
+  Warp& warp = *current->warp;
+  warp.words[current->thread.x % 32][0] = mine;
+  Meet(warp.meeting, 32, false);
+  bool any = false;
+  for (const auto& words : warp.words) any |= words[0] != 0;
+  Meet(warp.meeting, 32, false);
+  return any;
+}
+
 void Run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
   Launch launch(grid, block, shared_bytes);
   gridDim = grid;
@@ -252,8 +263,9 @@ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   At(barrier).bytes += bytes;
   Arrive(barrier);
 }
+bool PhaseEnded(uint32_t barrier, uint32_t parity) { return (At(barrier).phase & 1) != parity; }
 void WaitForPhase(uint32_t barrier, uint32_t parity) {
-  while ((At(barrier).phase & 1) == parity) emulated::Yield();
+  while (!PhaseEnded(barrier, parity)) emulated::Yield();
 }
 void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
   if (to % 16 != 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) emulated::Fail("a bulk copy is not aligned");

@@ -26,6 +26,7 @@ void SyncWarp();
 void SyncBlock(int barrier, int threads);
 /// Every lane of the warp gives a word and gets that of lane `from`.
 uint32_t Exchange(uint32_t word, int from);
+bool AnyLane(bool mine);
 unsigned char* SharedMemory();  // of its block
 
 }  // namespace hone::emulated

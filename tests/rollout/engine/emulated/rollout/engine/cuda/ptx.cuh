@@ -24,6 +24,7 @@ void InitBarrier(uint32_t barrier, int arrivals);
 inline void PublishBarriers() {}
 void Arrive(uint32_t barrier);
 void ArriveExpecting(uint32_t barrier, uint32_t bytes);
+bool PhaseEnded(uint32_t barrier, uint32_t parity);
 void WaitForPhase(uint32_t barrier, uint32_t parity);
 void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier);
 
