@@ -5,7 +5,8 @@
 //
 // Every processor runs one block that owns a run of rows of every matrix. A warp of it does nothing but copy that block's
 // weights, of all layers one after the other, through a ring in shared memory; they do not depend on anything, so memory
-// stays busy while the other warps wait for each other between two products. (The idea: Spector et al., "Look Ma, No Bubbles!", 2025, for a Llama of 1B.)
+// stays busy while the other warps wait for each other between two products. (The idea: Spector et al., "Look Ma, No
+// Bubbles!", 2025, for a Llama of 1B.)
 //
 // Numbers round where the kernels for several rows and the plain decoder round.
 
