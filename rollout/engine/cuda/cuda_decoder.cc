@@ -111,7 +111,7 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step)
   if (whole_step) BindWholeStep(device.index());
 }
 
-// Where the model has nothing that the kernel does not know.
+// Where the model, an adapter included, has nothing that the kernel does not know.
 void CudaDecoder::BindWholeStep(int device) {
   const bool plain = !config_.norm_after_blocks && config_.layer_is_local.empty() && config_.embedding_scale == 1;
   TokenStepArgs& a = whole_step_;
@@ -445,7 +445,7 @@ Tensor CudaDecoder::Decode(const DecodeInput& input, const DecodeBuffers& buffer
   for (Tensor* tensor : {&part.x, &part.normed, &part.qkv, &part.attended, &part.mixed, &part.gate_up, &part.gated, &part.logits}) {
     *tensor = tensor->narrow(0, 0, input.rows);
   }
-  if (input.rows == 1 && whole_step_.processors > 0) {
+  if (input.rows == 1 && whole_step_.processors > 0 && !adapted_) {
     DecodeWhole(input, part);
     return part.logits;
   }
