@@ -82,6 +82,8 @@ void Fields(V& visit, Like<Verdict> auto& v) {
   visit("seconds", v.seconds);
   visit("protocol", v.protocol);
   visit("device", v.device);
+  visit("lane", v.lane);
+  visit("confirmed_on", v.confirmed_on);
   visit("toolchain", v.toolchain);
   visit("sandbox", v.sandbox);
   visit("seed_id", v.seed_id);

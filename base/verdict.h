@@ -94,6 +94,8 @@ struct Verdict {
   PhaseSeconds seconds;
   std::string protocol;            // Protocol::id
   std::string device;              // "cpu", "NVIDIA H200", ...
+  std::string lane;                // that judged it, "<node>/cuda:0": one device of one process; empty: none did
+  std::string confirmed_on;        // lane of a second measurement that agreed; empty: measured once
   std::string toolchain;           // compiler and its version; "musa-compat/cuda"
   std::string sandbox;             // "bubblewrap", or "none" loudly
   std::string seed_id;             // names the secret seed without revealing it

@@ -20,6 +20,9 @@ struct VerifyRequest {
   std::string key;        // idempotency: the same key returns the same verdict; empty: the content decides
   std::string trace_id;   // carried into every log line of the job
   bool use_cache = true;  // false: measure again even if this content has a verdict
+  /// Verdict::lane of a verdict that is to be confirmed: measured again, cache or not, by another lane of the device's
+  /// kind where there is one. Who asks sees by the new verdict's lane whether there was.
+  std::string avoid_lane;
   friend bool operator==(const VerifyRequest&, const VerifyRequest&) = default;
 };
 

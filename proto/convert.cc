@@ -331,6 +331,8 @@ void ToWire(const Verdict& from, v1::Verdict* to) {
   to->mutable_seconds()->set_lane_overhead(from.seconds.lane_overhead);
   to->set_protocol(from.protocol);
   to->set_device(from.device);
+  to->set_lane(from.lane);
+  to->set_confirmed_on(from.confirmed_on);
   to->set_toolchain(from.toolchain);
   to->set_sandbox(from.sandbox);
   to->set_seed_id(from.seed_id);
@@ -354,6 +356,8 @@ absl::Status FromWire(const v1::Verdict& from, Verdict* to) {
                  from.seconds().lane_overhead()};
   to->protocol = from.protocol();
   to->device = from.device();
+  to->lane = from.lane();
+  to->confirmed_on = from.confirmed_on();
   to->toolchain = from.toolchain();
   to->sandbox = from.sandbox();
   to->seed_id = from.seed_id();
@@ -425,6 +429,7 @@ void ToWire(const VerifyRequest& from, v1::VerifyRequest* to) {
   to->set_key(from.key);
   to->set_trace_id(from.trace_id);
   to->set_bypass_cache(!from.use_cache);
+  to->set_avoid_lane(from.avoid_lane);
 }
 
 absl::Status FromWire(const v1::VerifyRequest& from, VerifyRequest* to) {
@@ -438,6 +443,7 @@ absl::Status FromWire(const v1::VerifyRequest& from, VerifyRequest* to) {
   to->key = from.key();
   to->trace_id = from.trace_id();
   to->use_cache = !from.bypass_cache();
+  to->avoid_lane = from.avoid_lane();
   return absl::OkStatus();
 }
 

@@ -185,7 +185,10 @@ VerifyRequest EpisodeDriver::RequestFor(const Live& live, bool use_cache) const 
 
 absl::Status EpisodeDriver::Remeasure(std::vector<Live>& live, const std::vector<size_t>& doubted, int64_t turn) {
   std::vector<VerifyRequest> requests;
-  for (const size_t i : doubted) requests.push_back(RequestFor(live[i], /*use_cache=*/false));
+  for (const size_t i : doubted) {
+    requests.push_back(RequestFor(live[i], /*use_cache=*/false));
+    requests.back().avoid_lane = live[i].turn().verdict.lane;
+  }
   int64_t awaiting = static_cast<int64_t>(requests.size());
   Report(turn, awaiting, /*verifying=*/true);
   return parts_.client->VerifyAll(requests, [&](size_t index, const Verdict& second) {
@@ -226,7 +229,9 @@ Verdict Settle(const Verdict& first, const Verdict& second, const rewards::Remea
   if (!rule.Confirms(a, b)) {
     return Discarded(first, absl::StrCat("two measurements disagree: speedups ", a, " and ", b));
   }
-  return a <= b ? first : second;
+  Verdict settled = a <= b ? first : second;
+  settled.confirmed_on = a <= b ? second.lane : first.lane;
+  return settled;
 }
 
 std::map<std::string, double> EpisodeMetrics(absl::Span<const Group> groups) {

@@ -111,8 +111,9 @@ class EpisodeDriver {
   /// as it is whole (or all after the last one, without config.stream): verdicts do not depend on it.
   /// Seeds of responses are a function of `seed`, group, episode and turn, so equal seeds replay equal episodes on a
   /// deterministic engine whatever else is in the batch. At turn 1 a group is one request, its prompt read once.
-  /// A pass too fast to be believed (RemeasureRule) is verified a second time without the cache; a measurement that is
-  /// not confirmed becomes INFRA: no sample, as CUDA-L1 discards it.
+  /// A pass too fast to be believed (RemeasureRule) is verified a second time without the cache, on another lane of the
+  /// device's kind where there is one; a measurement that is not confirmed becomes INFRA: no sample, as CUDA-L1 discards
+  /// it.
   /// An INFRA verdict ends its episode: there is no evidence to go on with.
   /// Errors: those of engine, encoder and client. On an error nothing is returned.
   absl::StatusOr<std::vector<Group>> Run(absl::Span<const GroupRequest> requests, uint64_t seed);
@@ -139,8 +140,8 @@ class EpisodeDriver {
   DriverSeconds seconds_;
 };
 
-/// Two measurements of one candidate: the slower of two that agree, else INFRA with the reason. An INFRA second leaves
-/// no result either: a score that may not be believed is not used.
+/// Two measurements of one candidate: the slower of two that agree, with the other's lane as its confirmation, else INFRA
+/// with the reason. An INFRA second leaves no result either: a score that may not be believed is not used.
 Verdict Settle(const Verdict& first, const Verdict& second, const rewards::RemeasureRule& rule);
 
 /// Of ordinary and of repair episodes alike; episodes without any judged turn are left out.

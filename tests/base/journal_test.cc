@@ -73,6 +73,8 @@ Verdict RandomVerdict(Random& random) {
   v.seconds = {RandomDouble(random), 1, 2, 3, 0.5};
   v.protocol = "quick";
   v.device = RandomText(random);
+  v.lane = "host-7/cpu:0";
+  v.confirmed_on = random() % 2 ? "host-7/cpu:1" : "";
   v.toolchain = "g++";
   v.sandbox = "none";
   v.seed_id = "s1";

@@ -74,14 +74,14 @@ class Filler {
   void Fill(Timing& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(PhaseSeconds& value) { auto& [a, b, c, d, e] = value; All(a, b, c, d, e); }
   void Fill(Verdict& value) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = value;
-    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = value;
+    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
   }
   void Fill(VersionSpan& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Turn& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
   void Fill(Episode& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(Group& value) { auto& [a, b, c] = value; All(a, b, c); }
-  void Fill(VerifyRequest& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
+  void Fill(VerifyRequest& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
   void Fill(Capabilities& value) { auto& [a, b, c, d, e, f, g, h, i] = value; All(a, b, c, d, e, f, g, h, i); }
 
  private:

@@ -29,10 +29,14 @@ namespace {
 constexpr absl::Duration kFirstLease = absl::Minutes(1);
 // A worker's own limits end its work long before its lease: this is the room between the two.
 constexpr absl::Duration kLeaseSlack = absl::Minutes(3);
+// A member of a farm that is silent for so long is gone, for all we know.
+constexpr absl::Duration kGone = absl::Seconds(30);
 
 std::string DescribeKind(const std::string& device) { return absl::StrCat("describe/", device); }
 std::string BuildKind(const std::string& device) { return absl::StrCat("build/", device); }
 std::string LaneKind(const std::string& device) { return absl::StrCat("lane/", device); }
+/// Of second measurements that a lane left to the others.
+std::string AgainKind(const std::string& device) { return absl::StrCat("again/", device); }
 
 /// "cpu" of "build/cpu".
 std::string DeviceOf(const LeasedJob& job) { return job.kind.substr(job.kind.find('/') + 1); }
@@ -145,6 +149,7 @@ struct Engine::State {
     absl::Mutex mutex;
     std::shared_ptr<Lane> lane ABSL_GUARDED_BY(mutex);  // shared with the thread that uses it while another interrupts
     LaneFacts facts ABSL_GUARDED_BY(mutex);             // of the last lane that started
+    bool passed_on = false;                             // of its thread: it has just left a job to the others
   };
 
   State(EngineOptions options, Queue& queue, ResultCache& cache, Builder& builder, Metrics& metrics, Logger log)
@@ -193,7 +198,9 @@ struct Engine::State {
   std::optional<Verdict> FindCached(const std::string& content_key, const std::string& trace_id);
 
   // ---- workers
-  std::optional<LeasedJob> LeaseNext(absl::Span<const std::string> kinds);
+  std::optional<LeasedJob> LeaseNext(absl::Span<const std::string> kinds,
+                                     SteadyTime deadline = SteadyTime::InfiniteFuture());
+  std::optional<LeasedJob> LeaseForLane(LaneSlot& slot);
   void EndLease();
   /// The artefacts' paths in this host's store; false when one is gone.
   bool Locate(JobState& state);
@@ -204,6 +211,10 @@ struct Engine::State {
   bool ScreenedOut(const LeasedJob& job, const VerifyRequest& request, JobState& state);
   absl::StatusOr<BuildResult> BuildSource(const VerifyRequest& request, Format format, const std::string& source,
                                           const Signature& signature);
+  std::string NameOf(const LaneSlot& slot) const { return absl::StrCat(options.node, "/", slot.spec.name); }
+  int LanesOf(const std::string& device) const;
+  /// Whether this lane leaves the job to another one, as the request wants.
+  bool PassedOn(LaneSlot& slot, const LeasedJob& job, const VerifyRequest& request, JobState& state);
   /// False: the lane is spent.
   bool LaneOne(LaneSlot& slot, Lane& lane, const LeasedJob& job);
   bool DescribeOne(Lane& lane, const LeasedJob& job, const JobPayload& payload, JobState& state);
@@ -302,7 +313,8 @@ void Engine::State::SleepUnlessStopping(absl::Duration duration) {
 
 std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVerdict on_verdict) {
   State& state = *state_;
-  const CacheUse use = request.use_cache ? CacheUse::kMiss : CacheUse::kBypass;
+  const bool use_cache = request.use_cache && request.avoid_lane.empty();
+  const CacheUse use = use_cache ? CacheUse::kMiss : CacheUse::kBypass;
   std::shared_ptr<Call> call = state.Open(std::make_shared<Call>(
       request.key, request.protocol.id, use, [on_verdict = std::move(on_verdict)](absl::StatusOr<JobResult> result) {
         if (!result.ok()) return on_verdict(result.status());
@@ -316,7 +328,7 @@ std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVer
   }
   const bool noop = *device == kNoopDevice;
   const std::string content_key = state.ContentKeyOf(request, *device);
-  if (request.use_cache && !noop) {
+  if (use_cache && !noop) {
     if (std::optional<Verdict> cached = state.FindCached(content_key, request.trace_id)) {
       state.metrics.CountRequest(CacheUse::kHit, absl::ToDoubleSeconds(SteadyTime::Now() - call->arrived));
       state.Finish(call.get(), *std::move(cached));
@@ -329,7 +341,7 @@ std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVer
   VerifyRequest traced = request;
   if (traced.trace_id.empty()) traced.trace_id = content_key.substr(0, 12);
   submission.payload = EncodeJobPayload(std::move(traced));
-  if (request.use_cache && !noop) {
+  if (use_cache && !noop) {
     submission.key = absl::StrCat("content/", content_key);
   } else {
     submission.key = request.key.empty() ? absl::StrCat("once/", RandomKey()) : absl::StrCat("key/", request.key);
@@ -462,6 +474,20 @@ absl::StatusOr<std::string> Engine::State::DeviceFor(Backend backend) const {
       absl::StrCat("this verifier has no ", wanted, " device; it has: ", absl::StrJoin(kinds, ", ")));
 }
 
+/// How many lanes of a kind there are, in all the farm.
+int Engine::State::LanesOf(const std::string& device) const {
+  int count = 0;
+  if (options.roster != nullptr) {
+    for (const Member& member : options.roster->Members()) {
+      if (member.silent > kGone) continue;
+      for (const Member::Device& other : member.devices) count += other.kind == device ? other.lanes : 0;
+    }
+    return count;
+  }
+  for (const LaneSpec& spec : options.lanes) count += spec.device == device;
+  return count;
+}
+
 /// Lanes of one device kind are alike.
 LaneFacts Engine::State::FactsOf(const std::string& device) const {
   for (const std::unique_ptr<LaneSlot>& slot : lanes) {
@@ -576,7 +602,7 @@ Capabilities Engine::GetCapabilities() const {
     members.push_back(std::move(self));
   }
   for (const Member& member : members) {
-    if (member.silent > absl::Seconds(30)) continue;  // gone, for all we know
+    if (member.silent > kGone) continue;
     for (const Member::Device& device : member.devices) {
       add(capabilities.devices, device.name);
       add(capabilities.backends, device.kind);
@@ -608,17 +634,18 @@ std::vector<Member::Device> Engine::Devices() const {
 
 // ---------------------------------------------------------------------------------------------------------- workers
 
-/// Nothing: it is time to end. Each job that is returned is given back by EndLease.
-std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> kinds) {
+/// Nothing: the deadline has passed, or it is time to end. Each job that is returned is given back by EndLease.
+std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> kinds, SteadyTime deadline) {
   while (!Stopping()) {
     {
       absl::MutexLock lock(&calls_mutex);
       if (leasing_ended) return std::nullopt;
       ++working;  // before the job is leased, so that a drain cannot miss it
     }
-    absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, SteadyTime::InfiniteFuture());
+    absl::StatusOr<std::optional<LeasedJob>> leased = queue.Lease(kinds, kFirstLease, deadline);
     if (leased.ok() && leased->has_value()) return *std::move(leased);
     EndLease();
+    if (SteadyTime::Now() >= deadline) return std::nullopt;
     if (leased.ok()) continue;
     log.Error("queue", {{"error", leased.status().message()}});
     SleepUnlessStopping(absl::Seconds(1));
@@ -722,12 +749,11 @@ absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& requ
 }
 
 void Engine::State::LaneLoop(LaneSlot& slot) {
-  const std::vector<std::string> kinds = {DescribeKind(slot.spec.device), LaneKind(slot.spec.device)};
   absl::Duration backoff = options.lane_backoff_min;
   while (!Stopping()) {
     if (!EnsureLane(slot, backoff)) continue;
     const SteadyTime free_since = SteadyTime::Now();
-    const std::optional<LeasedJob> job = LeaseNext(kinds);
+    const std::optional<LeasedJob> job = LeaseForLane(slot);
     if (!job) break;
     const SteadyTime begin = SteadyTime::Now();
     std::shared_ptr<Lane> lane;
@@ -745,6 +771,18 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     absl::MutexLock lock(&slot.mutex);
     slot.lane.reset();
   }
+}
+
+/// Second measurements first, so that they find a lane in a busy farm; but who has just left one to the others does what
+/// else there is, for a moment.
+std::optional<LeasedJob> Engine::State::LeaseForLane(LaneSlot& slot) {
+  const std::string& device = slot.spec.device;
+  if (std::exchange(slot.passed_on, false)) {
+    std::optional<LeasedJob> other =
+        LeaseNext({DescribeKind(device), LaneKind(device)}, SteadyTime::Now() + options.pass_on_pause);
+    if (other) return other;
+  }
+  return LeaseNext({DescribeKind(device), AgainKind(device), LaneKind(device)});
 }
 
 bool Engine::State::EnsureLane(LaneSlot& slot, absl::Duration& backoff) {
@@ -818,6 +856,15 @@ bool Engine::State::Locate(JobState& state) {
   return locate(*state.build) && (!state.scalar_build || locate(*state.scalar_build));
 }
 
+bool Engine::State::PassedOn(LaneSlot& slot, const LeasedJob& job, const VerifyRequest& request, JobState& state) {
+  if (request.avoid_lane.empty() || request.avoid_lane != NameOf(slot)) return false;
+  if (LanesOf(slot.spec.device) < 2 || state.passed_on >= options.most_passes) return false;
+  ++state.passed_on;
+  Report(job, queue.Advance(job, AgainKind(slot.spec.device), EncodeJobState(state)));
+  slot.passed_on = true;
+  return true;
+}
+
 bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, const VerifyRequest& request,
                              JobState& state) {
   const bool noop = slot.spec.device == kNoopDevice;
@@ -825,6 +872,7 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
     FailTry(job, "lane", request.trace_id, "the job reached the lane unbuilt");
     return true;
   }
+  if (PassedOn(slot, job, request, state)) return true;
   // The artefact store may have dropped it while the job waited, or between two starts of the verifier.
   if (!noop && !Locate(state)) {
     state.build.reset();
@@ -850,6 +898,7 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
     FailTry(job, "lane", request.trace_id, verdict.ok() ? verdict->message : verdict.status().message());
     return verdict.ok();
   }
+  verdict->lane = NameOf(slot);
   if (state.screened && verdict->ok()) {
     metrics.CountScreen("disagreed");
     log.Warning("the CPU screen rejected what the device finds right",
@@ -878,6 +927,7 @@ void Engine::State::FinishVerdict(const LeasedJob& job, const VerifyRequest& req
                        {"task", request.task.id},
                        {"status", Name(verdict.status)},
                        {"device", verdict.device},
+                       {"lane", verdict.lane},
                        {"queue_s", verdict.seconds.queue},
                        {"build_s", verdict.seconds.build},
                        {"check_s", verdict.seconds.check},

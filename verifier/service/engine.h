@@ -12,6 +12,9 @@
 // In a farm a process does some of it and leaves the rest to others: a front has no lanes and no build slots, a builder no
 // lanes, a lane no build slots; the queue, the caches and the roster are shared.
 //
+// A request that avoids a lane (a second measurement) is left by that lane to the others of its kind, while there are any:
+// as again/<device>, which lanes look at first.
+//
 // Requests of one content that are in flight at the same time are one job. A job whose worker fails is tried again, on
 // another lane where there is one; after three tries its verdict is INFRA.
 
@@ -53,11 +56,14 @@ struct EngineOptions {
   std::vector<std::string> build_devices;  // whose jobs are built here besides those of the lanes
   std::vector<std::string> formats = {"native"};  // that the builder takes
   std::string version;           // of hone; part of every cache key
+  std::string node;              // names this process in verdicts' lanes; unique in a farm
   Screen* screen = nullptr;      // of native candidates for a GPU; outlives the engine. Null: none
   double screen_rerun_share = 0; // of those that it rejects, judged on their device all the same
   size_t max_signatures = 4096;  // tasks whose signature is remembered
   absl::Duration lane_backoff_min = absl::Milliseconds(100);  // between attempts to start a lane that fails to
   absl::Duration lane_backoff_max = absl::Seconds(10);
+  absl::Duration pass_on_pause = absl::Milliseconds(50);  // before a lane that left a job to the others looks at it again
+  int most_passes = 12'000;      // then even the lane that a request avoids judges it: the others may hang
   // In a farm, where the queue is shared and any part may be elsewhere. Both outlive the engine.
   const Roster* roster = nullptr;
   ArtefactStore* artefacts = nullptr;  // finds what other hosts have built

@@ -117,6 +117,11 @@ const GpuDialect* GpusOf(const ServerConfig& config, const std::string& kind) {
   return table != nullptr ? table->dialect : nullptr;
 }
 
+std::string HostName() {
+  char name[256] = "";
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
+}
+
 LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index, int cpu_core = -1) {
   LaneProcessOptions process;
   process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(TableOf(config, kind), ":", index);
@@ -247,6 +252,8 @@ struct Server::State {
   std::unique_ptr<grpc::Server> server;
   std::vector<std::string> addresses;
   std::vector<std::string> formats = {"native"};
+  const std::string host = HostName();
+  const std::string node = absl::StrCat(host, "-", getpid(), "-", absl::Hex(absl::ToUnixMicros(absl::Now())));  // unique
 
   absl::Status OpenStores(const ServerConfig& config, const Logger& log);
   absl::Status JoinFarm(const ServerConfig& config, const Logger& log);
@@ -278,10 +285,8 @@ absl::Status Server::State::JoinFarm(const ServerConfig& config, const Logger& l
 void Server::State::Announce(const ServerConfig& config) {
   if (roster == nullptr) return;
   Member self;
-  char host[256] = "host";
-  gethostname(host, sizeof(host) - 1);
   self.host = host;
-  self.node = absl::StrCat(host, "-", getpid(), "-", absl::Hex(absl::ToUnixMicros(absl::Now())));
+  self.node = node;
   self.role = config.role;
   self.version = HONE_VERSION;
   self.devices = engine->Devices();
@@ -468,6 +473,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   options.screen = state->screen.get();
   options.screen_rerun_share = config.screen_rerun_share;
   options.version = HONE_VERSION;
+  options.node = state->node;
   HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,
                                                       *state->metrics, log));
   if (!config.tokens.empty()) {

@@ -139,6 +139,7 @@ std::string EncodeJobState(const JobState& state) {
   if (state.scalar_build) BuildToWire(*state.scalar_build, message.mutable_scalar_build());
   message.set_queue_seconds(state.queue_seconds);
   message.set_build_seconds(state.build_seconds);
+  message.set_passed_on(state.passed_on);
   if (state.screened) message.set_screened(ToWire(*state.screened));
   return message.SerializeAsString();
 }
@@ -153,6 +154,7 @@ absl::StatusOr<JobState> DecodeJobState(absl::string_view bytes) {
   }
   state.queue_seconds = message.queue_seconds();
   state.build_seconds = message.build_seconds();
+  state.passed_on = message.passed_on();
   if (message.screened() != v1::VERDICT_STATUS_UNSPECIFIED) {
     HONE_RETURN_IF_ERROR(FromWire(message.screened(), &state.screened.emplace()));
   }

@@ -32,6 +32,7 @@ struct JobState {
   std::optional<BuildResult> scalar_build;
   double queue_seconds = 0;
   double build_seconds = 0;
+  int passed_on = 0;  // times that a lane left it to another because the request avoids that lane
   std::optional<VerdictStatus> screened;  // what the CPU screen said of one that is judged on its device all the same
 };
 

@@ -327,6 +327,20 @@ TEST_CASE("A pass too fast to be believed is measured again, without the cache, 
   CHECK(group.episodes[0].turns[0].verdict.speed()->speedup.low == 3.8);
 }
 
+TEST_CASE("The second measurement is asked of another lane, and the verdict says where it was confirmed", "[episode]") {
+  Fixture fixture;
+  Verdict first = PassedAt(3.8), second = PassedAt(4.0);
+  first.lane = "a/cuda:0";
+  second.lane = "b/cuda:0";
+  fixture.client.scripts["candidate 0"] = {first, second};
+  const Group group = fixture.Run();
+  REQUIRE(fixture.client.asked.size() == 2);
+  CHECK(fixture.client.asked[0].avoid_lane.empty());
+  CHECK(fixture.client.asked[1].avoid_lane == "a/cuda:0");
+  CHECK(group.episodes[0].turns[0].verdict.lane == "a/cuda:0");
+  CHECK(group.episodes[0].turns[0].verdict.confirmed_on == "b/cuda:0");
+}
+
 TEST_CASE("A pass that a second measurement does not confirm is no sample", "[episode]") {
   Fixture fixture;
   fixture.client.scripts["candidate 0"] = {PassedAt(4.0), PassedAt(1.0)};

@@ -332,6 +332,63 @@ TEST_CASE("Several lanes judge at the same time", "[verifier][service]") {
   for (Answer<Verdict>& answer : answers) CHECK(answer.Wait()->ok());
 }
 
+/// Judged by any lane but that of `first`.
+VerifyRequest Elsewhere(const std::string& source, const Verdict& first) {
+  VerifyRequest request = Request(source);
+  request.avoid_lane = first.lane;
+  return request;
+}
+
+TEST_CASE("A second measurement waits for another lane of the kind, while the avoided one does other work",
+          "[verifier][service]") {
+  EngineFixture f;
+  f.lanes = 2;
+  REQUIRE(f.Start().ok());
+  Answer<Verdict> first, hung, second, other;
+  f.engine->Verify(Request("ok first"), first.Callback());
+  REQUIRE(first.Wait().ok());
+  const std::string avoided = first.Wait()->lane;
+  CHECK((avoided == "here/cpu:0" || avoided == "here/cpu:1"));
+  f.engine->Verify(Elsewhere("hang", *first.Wait()), hung.Callback());
+  REQUIRE(Eventually([&] { return f.counts.hanging == 1; }));
+  f.engine->Verify(Elsewhere("ok first", *first.Wait()), second.Callback());
+  f.engine->Verify(Request("ok other"), other.Callback());
+  REQUIRE(other.Wait().ok());
+  CHECK(other.Wait()->lane == avoided);
+  CHECK(second.count() == 0);
+  f.counts.release.Notify();
+  REQUIRE(second.Wait().ok());
+  CHECK(second.Wait()->ok());
+  CHECK_FALSE(second.Wait()->from_cache);
+  CHECK(second.Wait()->lane != avoided);
+  CHECK(second.Wait()->lane == hung.Wait()->lane);
+}
+
+TEST_CASE("A second measurement is made by the avoided lane where there is no other, or none that comes to it",
+          "[verifier][service]") {
+  EngineFixture f;
+  Answer<Verdict> first, hung, second;
+  SECTION("no other") {
+    f.lanes = 1;
+    REQUIRE(f.Start().ok());
+    f.engine->Verify(Request("ok"), first.Callback());
+    REQUIRE(first.Wait().ok());
+  }
+  SECTION("none that comes to it") {
+    f.lanes = 2;
+    f.most_passes = 3;
+    REQUIRE(f.Start().ok());
+    f.engine->Verify(Request("hang"), hung.Callback());
+    REQUIRE(Eventually([&] { return f.counts.hanging == 1; }));
+    f.engine->Verify(Request("ok"), first.Callback());
+    REQUIRE(first.Wait().ok());
+  }
+  f.engine->Verify(Elsewhere("ok", *first.Wait()), second.Callback());
+  REQUIRE(second.Wait().ok());
+  CHECK(second.Wait()->lane == first.Wait()->lane);
+  f.counts.release.Notify();
+}
+
 TEST_CASE("Thousands of requests from many threads get one verdict each", "[verifier][service]") {
   Fixture f(2);
   constexpr int kThreads = 4, kEach = 250;

@@ -135,6 +135,7 @@ struct EngineFixture {
   FakeBuilder builder{folder.path(), counts};
   int lanes = 1;
   int build_slots = 2;
+  int most_passes = 1'000'000;
   std::unique_ptr<Queue> queue;
   std::unique_ptr<ResultCache> cache;
   std::unique_ptr<Metrics> metrics;
@@ -157,6 +158,9 @@ struct EngineFixture {
     OpenStores();
     EngineOptions options;
     options.version = "test";
+    options.node = "here";
+    options.pass_on_pause = absl::Milliseconds(1);
+    options.most_passes = most_passes;
     options.build_slots = build_slots;
     options.lane_backoff_min = absl::Milliseconds(1);
     for (int i = 0; i < lanes; ++i) {

@@ -74,6 +74,24 @@ TEST_CASE("A front without lanes of its own says what the farm has", "[verifier]
   CHECK(verdict->device == "noop");
 }
 
+TEST_CASE("A second measurement is made by another process's lane of the kind", "[verifier][farm]") {
+  const auto farm = StartFarm({"front", "lane", "lane"}, {"--set=devices=[noop]", "--set=lanes=1"});
+  const auto client = ClientOf(*farm);
+  const absl::StatusOr<Verdict> first = client->Verify(Noop(1));
+  REQUIRE(first.ok());
+  VerifyRequest again = Noop(1);
+  again.avoid_lane = first->lane;
+  bool elsewhere = false;  // as soon as the processes know each other
+  for (int i = 0; i < 600 && !elsewhere; ++i) {
+    absl::StatusOr<Verdict> second = client->Verify(again);
+    REQUIRE(second.ok());
+    elsewhere = second->lane != first->lane;
+    if (!elsewhere) absl::SleepFor(absl::Milliseconds(50));
+  }
+  REQUIRE(elsewhere);
+  for (int i = 0; i < 10; ++i) CHECK(client->Verify(again)->lane != first->lane);
+}
+
 /// Sends `jobs` while `disturb` runs over and over; every one must get exactly one verdict, and it must be right.
 template <class Disturb>
 void CheckNothingIsLost(LocalFarm& farm, int jobs, int64_t wait_ms, Disturb disturb) {
