@@ -81,7 +81,7 @@ struct EvalPolicyConfig {
   SamplingSettings sampling = {.samples = 8};
   int64_t max_tokens = 1024;
   int64_t batch = 32;
-  bool stream = true;
+  bool stream = false;
   VerifierSettings verifier;
   EvaluationLimits limits;
 };
@@ -96,9 +96,12 @@ void Describe(F& f, EvalPolicyConfig& c) {
   f.Section("sampling", c.sampling, "how each task is sampled");
   f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
   f.Value("batch", c.batch, Range<int64_t>(1, 65536), "tasks sampled and verified together");
-  f.Value("stream", c.stream, "verify an answer as soon as it is written; off, nothing disturbs what is timed");
+  f.Value("stream", c.stream, "verify an answer as soon as it is written; only where the verifier has a device of its own");
   f.Section("verifier", c.verifier, "who builds, checks and times the candidates");
   f.Section("limits", c.limits, "how long all this may take");
+  if (c.stream && TimesOnGpuOf(c.device.device, c.verifier)) {
+    f.Fail("stream", "answers would be written on the GPU that times candidates");
+  }
 }
 
 struct LeftOut {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: bench/device/train.sh PROGRAMS RESULTS [SANDBOX]      on a machine with one NVIDIA GPU of 80 GB or more
 # Reinforces an adapter of a model of Qwen2.5-1.5B's shape (random weights) on one GPU: sampling, verifying and learning there.
-# Three steps; the run is then resumed from its checkpoint alone, once with verdicts overlapped by learning, and sampled with its
+# Three steps; the run is then resumed from its checkpoint alone, once a step behind, and sampled with its
 # adapter. About two minutes. Prints seconds of each phase, memory and the distance of engine and learner; RESULTS gets the
 # runs' metrics and checkpoint sizes.
 #     PROGRAMS  folder with hone, hone-verifier and hone-runner
@@ -64,8 +64,7 @@ ls -l "$work/runs/first/checkpoint/rl/"*/ "$work/runs/first/adapter" | tee "$res
 mkdir -p "$work/runs/second/checkpoint"
 cp "$work/runs/first/config.yaml" "$work/runs/first/exemplars.db" "$work/runs/second/"
 cp -r "$work/runs/first/checkpoint/rl" "$work/runs/second/checkpoint/"
-timed 60 "$programs/hone" train --name second --runs "$work/runs" --resume --set rl.steps=$((${STEPS:-3} + 2)) \
-  --set rl.lag=1 --set rl.overlap=true --max-seconds 45
+timed 60 "$programs/hone" train --name second --runs "$work/runs" --resume --set rl.steps=$((${STEPS:-3} + 2)) --set rl.lag=1 --max-seconds 45
 cp "$work/runs/second/metrics.jsonl" "$results/second.jsonl"; report "$work/runs/second/metrics.jsonl"
 
 timed 40 "$programs/hone" rollout --name samples --runs "$work/runs" --set policy.start="$work/runs/first" --set device.device=cuda \

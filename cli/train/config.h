@@ -42,6 +42,10 @@ void Describe(F& f, TrainConfig& c) {
   f.Section("evaluation", c.evaluation, "before and after, on held-out tasks");
   f.Section("verifier", c.verifier, "who builds, checks and times the candidates");
   f.Section("rewards", c.rewards, "from verdicts to advantages; hone lab explain says it in words");
+  if (TimesOnGpuOf(c.device.device, c.verifier)) {
+    if (c.rl.stream) f.Fail("rl", "stream: answers would be written on the GPU that times candidates");
+    if (c.rl.overlap) f.Fail("rl", "overlap: learning would run on the GPU that times candidates");
+  }
 }
 
 }  // namespace hone::cli

@@ -38,7 +38,7 @@ struct RlSettings {
   bool overlap = false;
   int64_t micro_batch_tokens = 8192;
   double kl_coefficient = 0;
-  bool stream = true;
+  bool stream = false;
   double max_seconds = 0;
   double patience_s = 300;
   double max_gap = 0;
@@ -65,13 +65,15 @@ void Describe(F& f, RlSettings& c) {
           "of the prompts of tasks with exemplars that show two of them");
   f.Value("lag", c.lag, Range<int64_t>(0, 64),
           "steps that learning is behind sampling, as where both run at once; 0: on-policy");
-  f.Value("overlap", c.overlap, "learn from a batch while the next one's verdicts are waited for; needs a lag of 1 or more");
+  f.Value("overlap", c.overlap,
+          "learn from a batch while the next one's verdicts are waited for; needs a lag of 1 or more and a verifier with a GPU of its own");
   if (c.overlap && c.lag == 0) f.Fail("overlap", "needs rl.lag of 1 or more");
   f.Value("micro_batch_tokens", c.micro_batch_tokens, Range<int64_t>(1, 1 << 26),
           "tokens of one forward and backward pass; bounds the learner's memory");
   f.Value("kl_coefficient", c.kl_coefficient, Range(0.0, 100.0),
           "of the divergence from the model without its adapter; above 0 it is scored, too: one more forward pass");
-  f.Value("stream", c.stream, "verify an answer as soon as it is written, while others still are");
+  f.Value("stream", c.stream,
+          "verify an answer as soon as it is written, while others still are; only where the verifier has a device of its own");
   f.Value("max_seconds", c.max_seconds, Range(0.0, 1e9),
           "from the program's start; a step that would not end by then is not begun: the run stops with a checkpoint; 0: no limit");
   f.Value("max_gap", c.max_gap, Range(0.0, 10.0),
@@ -134,5 +136,9 @@ void Describe(F& f, VerifierSettings& c) {
           "what candidates run in, of the one started here; empty: $HONE_SANDBOX, else bubblewrap");
   f.Value("protocol", c.protocol, OneOf{ProtocolIds()}, "how candidates are checked and timed; rewards choose the baselines");
 }
+
+/// Whether the verifier started for this run times candidates on the GPU that `device` ("cuda", "cuda:<n>") names. Two processes
+/// share a GPU by slices of some milliseconds: what runs beside a timing falsifies it, so nothing may.
+bool TimesOnGpuOf(const std::string& device, const VerifierSettings& verifier);
 
 }  // namespace hone::cli

@@ -54,7 +54,7 @@ struct DriverConfig {
   int64_t turns = 3;
   bool stop_at_pass = true;
   int64_t max_context_tokens = 0;
-  bool stream = true;
+  bool stream = false;
 };
 template <class F>
 void Describe(F& f, DriverConfig& c) {

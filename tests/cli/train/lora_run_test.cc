@@ -260,6 +260,13 @@ TEST_CASE("An adapter of another rank, half precision on a CPU and a reference w
   refused({"--set", "lora.rank=0"}, "rl.kl_coefficient");
   refused({"--set", "policy.adapter=" + bench.Path("nowhere")}, "nowhere/adapter_config.json");
   refused({"--set", "rl.overlap=true"}, "rl.lag");
+  const std::vector<std::string> one_gpu = {"--set", "device.device=cuda", "--set", "verifier.devices=[cuda:0]", "--set"};
+  const auto on_one_gpu = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), one_gpu.begin(), one_gpu.end());
+    return more;
+  };
+  refused(on_one_gpu({"rl.stream=true"}), "stream: answers would be written on the GPU that times candidates");
+  refused(on_one_gpu({"rl.lag=1", "--set", "rl.overlap=true"}), "overlap: learning would run on the GPU that times candidates");
 }
 
 }  // namespace
