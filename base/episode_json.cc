@@ -61,6 +61,18 @@ void Fields(V& visit, Like<Timing> auto& t) {
 }
 
 template <class V>
+void Fields(V& visit, Like<KernelProfile> auto& k) {
+  visit("kernel", k.kernel);
+  visit("launches", k.launches);
+  visit("time_ns", k.time_ns);
+  visit("share", k.share);
+  visit("occupancy", k.occupancy);
+  visit("bytes", k.bytes);
+  visit("flop", k.flop);
+  visit("roofline", k.roofline);
+}
+
+template <class V>
 void Fields(V& visit, Like<PhaseSeconds> auto& s) {
   visit("queue", s.queue);
   visit("build", s.build);
@@ -90,6 +102,8 @@ void Fields(V& visit, Like<Verdict> auto& v) {
   visit("clock_mhz", v.clock_mhz);
   visit("from_cache", v.from_cache);
   visit("screened_on_cpu", v.screened_on_cpu);
+  visit("sanitizer_report", v.sanitizer_report);
+  visit("profile", v.profile);
 }
 
 template <class V>

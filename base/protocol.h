@@ -43,6 +43,8 @@ struct Protocol {
   bool keep_samples = false;          // all paired samples in the verdict
   bool timed_by_events = false;       // on a GPU: a round is one call between two events of the device, after the cache is
                                       // cleared, as KernelBench times; else many calls from message to answer
+  bool sanitize = false;              // on a GPU: a fault or a wrong answer comes with the vendor's memory checker's report
+  bool profile = false;               // on a GPU: a right candidate comes with its kernels, counted by the vendor's profiler
   friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 

@@ -78,6 +78,19 @@ struct PhaseSeconds {
   friend bool operator==(const PhaseSeconds&, const PhaseSeconds&) = default;
 };
 
+/// One kernel of a profiled call, over all of its launches.
+struct KernelProfile {
+  std::string kernel;      // its name, without parameters
+  int64_t launches = 0;    // in one call
+  double time_ns = 0;      // of them all, as the profiler measures them, with cold caches
+  double share = 0;        // of the call's device time, in [0, 1]
+  double occupancy = 0;    // warps at work, as a share of those that the device has room for; in [0, 1]
+  double bytes = 0;        // to and from the device's memory
+  double flop = 0;         // of scalar arithmetic in half, single and double precision; matrix units are not counted
+  double roofline = 0;     // share, in [0, 1], of the rate at which the device's memory or arithmetic could have served it
+  friend bool operator==(const KernelProfile&, const KernelProfile&) = default;
+};
+
 struct Verdict {
   VerdictStatus status = VerdictStatus::kInfra;
   std::string message;             // one line for a person: the first error, the reason
@@ -102,6 +115,8 @@ struct Verdict {
   double clock_mhz = 0;            // read, never set; 0: unknown
   bool from_cache = false;
   bool screened_on_cpu = false;    // a device candidate that failed on the CPU backend first
+  std::string sanitizer_report;    // of a fault or a wrong answer, when the protocol asks for it and the device has a checker
+  std::vector<KernelProfile> profile;  // by descending share, when the protocol asks for it; of a checked call of the timed shape
 
   bool ok() const { return status == VerdictStatus::kOk; }
   /// The timing that the protocol's first baseline gave, if any.

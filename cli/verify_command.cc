@@ -1,6 +1,7 @@
 // `hone verify`: one task, one candidate, one verdict, for a person.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -38,6 +39,8 @@ struct VerifyOptions {
   std::string log;
   bool json = false;
   bool again = false;
+  bool sanitize = false;
+  bool profile = false;
 };
 
 /// A MUSA source asks for MUSA's device; everything else runs on the CPU unless told otherwise.
@@ -138,6 +141,13 @@ void PrintIndented(absl::string_view text) {
   }
 }
 
+void PrintKernel(const KernelProfile& kernel) {
+  const double ns = std::max(kernel.time_ns, 1.0);
+  PrintField("kernel", absl::StrFormat("%s: %d launched, %s (%.0f %%), occupancy %.0f %%, %.3g GB/s, %.3g GFLOP/s, %.0f %% of the roofline",
+                                       kernel.kernel, kernel.launches, HumanTime(kernel.time_ns), 100 * kernel.share,
+                                       100 * kernel.occupancy, kernel.bytes / ns, kernel.flop / ns, 100 * kernel.roofline));
+}
+
 void Print(const Task& task, const Verdict& verdict) {
   absl::PrintF("%s  %s on %s%s\n", Name(verdict.status), task.id, verdict.device,
                verdict.from_cache ? " (measured earlier)" : "");
@@ -159,6 +169,11 @@ void Print(const Task& task, const Verdict& verdict) {
     absl::PrintF("  compiler\n");
     PrintIndented(verdict.compiler_output);
   }
+  if (!verdict.sanitizer_report.empty()) {
+    absl::PrintF("  compute-sanitizer\n");
+    PrintIndented(verdict.sanitizer_report);
+  }
+  for (const KernelProfile& kernel : verdict.profile) PrintKernel(kernel);
 }
 
 int ExitCodeOf(const Verdict& verdict) {
@@ -173,6 +188,8 @@ absl::StatusOr<int> Verify(const VerifyOptions& options) {
   HONE_ASSIGN_OR_RETURN(request.protocol, ProtocolById(options.protocol));
   request.priority = Priority::kHigh;  // somebody waits for it
   request.use_cache = !options.again;
+  request.protocol.sanitize = options.sanitize;
+  request.protocol.profile = options.profile;
   const absl::StatusOr<Verdict> verdict =
       options.server.empty() ? AskOwnServer(options, request) : Ask(options.server, request);
   if (!verdict.ok()) return InTaskFile(verdict.status(), options.task, request.task.id);
@@ -209,6 +226,8 @@ void AddVerify(CLI::App& app, Action& action) {
   verify->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
   verify->add_flag("--json", options->json, "The whole verdict as JSON");
   verify->add_flag("--again", options->again, "Measure again even if the server knows the verdict");
+  verify->add_flag("--sanitize", options->sanitize, "On a GPU: a fault or a wrong answer with compute-sanitizer's report");
+  verify->add_flag("--profile", options->profile, "On a GPU: a right candidate with its kernels' counters, by ncu");
   verify->callback([options, &action] {
     action = [options]() -> int {
       const absl::StatusOr<int> code = Verify(*options);

@@ -126,6 +126,23 @@ void ToWire(const Estimate& from, v1::Estimate* to) {
   to->set_samples(from.samples);
 }
 
+void ToWire(const KernelProfile& from, v1::KernelProfile* to) {
+  to->set_kernel(ToUtf8(from.kernel));
+  to->set_launches(from.launches);
+  to->set_time_ns(from.time_ns);
+  to->set_share(from.share);
+  to->set_occupancy(from.occupancy);
+  to->set_bytes(from.bytes);
+  to->set_flop(from.flop);
+  to->set_roofline(from.roofline);
+}
+
+absl::Status FromWire(const v1::KernelProfile& from, KernelProfile* to) {
+  *to = {from.kernel(), from.launches(), from.time_ns(), from.share(),
+         from.occupancy(), from.bytes(), from.flop(), from.roofline()};
+  return absl::OkStatus();
+}
+
 void ToWire(const Timing& from, v1::Timing* to) {
   to->set_baseline(EnumToWire<v1::Baseline>(from.baseline));
   ToWire(from.speedup, to->mutable_speedup());
@@ -253,6 +270,8 @@ void ToWire(const Protocol& from, v1::Protocol* to) {
   to->set_run_timeout_ms(from.run_timeout_ms);
   to->set_keep_samples(from.keep_samples);
   to->set_timed_by_events(from.timed_by_events);
+  to->set_sanitize(from.sanitize);
+  to->set_profile(from.profile);
 }
 
 absl::Status FromWire(const v1::Protocol& from, Protocol* to) {
@@ -276,6 +295,8 @@ absl::Status FromWire(const v1::Protocol& from, Protocol* to) {
   to->run_timeout_ms = from.run_timeout_ms();
   to->keep_samples = from.keep_samples();
   to->timed_by_events = from.timed_by_events();
+  to->sanitize = from.sanitize();
+  to->profile = from.profile();
   return absl::OkStatus();
 }
 
@@ -339,6 +360,8 @@ void ToWire(const Verdict& from, v1::Verdict* to) {
   to->set_clock_mhz(from.clock_mhz);
   to->set_from_cache(from.from_cache);
   to->set_screened_on_cpu(from.screened_on_cpu);
+  to->set_sanitizer_report(ToUtf8(from.sanitizer_report));
+  MessagesToWire(from.profile, to->mutable_profile());
 }
 
 absl::Status FromWire(const v1::Verdict& from, Verdict* to) {
@@ -364,6 +387,8 @@ absl::Status FromWire(const v1::Verdict& from, Verdict* to) {
   to->clock_mhz = from.clock_mhz();
   to->from_cache = from.from_cache();
   to->screened_on_cpu = from.screened_on_cpu();
+  to->sanitizer_report = from.sanitizer_report();
+  HONE_RETURN_IF_ERROR(MessagesFromWire(from.profile(), &to->profile));
   return absl::OkStatus();
 }
 

@@ -81,6 +81,8 @@ Verdict RandomVerdict(Random& random) {
   v.clock_mhz = RandomDouble(random);
   v.from_cache = random() % 2;
   v.screened_on_cpu = random() % 2;
+  v.sanitizer_report = RandomText(random);
+  for (uint64_t n = random() % 3; n > 0; --n) v.profile.push_back({RandomText(random), 2, RandomDouble(random), 1, 0.5, 3, 4, 0.25});
   return v;
 }
 

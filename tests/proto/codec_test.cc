@@ -65,17 +65,18 @@ class Filler {
   void Fill(ScalarArgument& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Signature& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Protocol& value) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = value;
-    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = value;
+    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
   }
   void Fill(Mismatch& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(RuleHit& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Estimate& value) { auto& [a, b, c, d] = value; All(a, b, c, d); }
   void Fill(Timing& value) { auto& [a, b, c, d, e, f, g] = value; All(a, b, c, d, e, f, g); }
   void Fill(PhaseSeconds& value) { auto& [a, b, c, d, e] = value; All(a, b, c, d, e); }
+  void Fill(KernelProfile& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
   void Fill(Verdict& value) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = value;
-    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = value;
+    All(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
   }
   void Fill(VersionSpan& value) { auto& [a, b, c] = value; All(a, b, c); }
   void Fill(Turn& value) { auto& [a, b, c, d, e, f, g, h] = value; All(a, b, c, d, e, f, g, h); }
