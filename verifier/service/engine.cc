@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <list>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -19,6 +20,7 @@
 #include "base/protocol.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/service/noop_lane.h"
 #include "verifier/service/wire.h"
 
@@ -206,6 +208,7 @@ struct Engine::State {
   bool Locate(JobState& state);
   void BuildLoop();
   void LaneLoop(LaneSlot& slot);
+  void Quarantine(const LaneSlot& slot, absl::Duration& quarantine);
   bool EnsureLane(LaneSlot& slot, absl::Duration& backoff);
   void BuildOne(const LeasedJob& job);
   bool ScreenedOut(const LeasedJob& job, const VerifyRequest& request, JobState& state);
@@ -263,7 +266,15 @@ absl::Status Engine::State::Start() {
     starters.emplace_back([this, i, &started] { started[i] = StartLane(*lanes[i]); });
   }
   for (std::thread& starter : starters) starter.join();
-  for (const absl::Status& status : started) HONE_RETURN_IF_ERROR(status);
+  std::map<std::string, absl::Status> kinds;  // of each, OK or why no lane of it has started
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const auto [kind, first] = kinds.try_emplace(lanes[i]->spec.device, started[i]);
+    if (!first && started[i].ok()) kind->second = absl::OkStatus();
+  }
+  for (const auto& [kind, status] : kinds) HONE_RETURN_IF_ERROR(status);
+  for (const absl::Status& status : started) {
+    if (!status.ok()) log.Error("lane does not start", {{"error", status.message()}});
+  }
   for (std::unique_ptr<LaneSlot>& slot : lanes) threads.emplace_back([this, &slot = *slot] { LaneLoop(slot); });
   if (build_kinds.empty()) return absl::OkStatus();
   for (int i = 0; i < options.build_slots; ++i) threads.emplace_back([this] { BuildLoop(); });
@@ -493,7 +504,7 @@ LaneFacts Engine::State::FactsOf(const std::string& device) const {
   for (const std::unique_ptr<LaneSlot>& slot : lanes) {
     if (slot->spec.device != device) continue;
     absl::MutexLock lock(&slot->mutex);
-    return slot->facts;
+    if (!slot->facts.device.empty()) return slot->facts;  // else it has not started yet
   }
   if (options.roster != nullptr) {
     for (const Member& member : options.roster->Members()) {
@@ -626,6 +637,10 @@ std::vector<Member::Device> Engine::Devices() const {
     if (device == devices.end()) {
       absl::MutexLock lock(&slot->mutex);
       device = devices.insert(devices.end(), {slot->spec.device, slot->facts.device, slot->facts.sandbox, 0});
+    } else if (device->name.empty()) {  // of a lane that has not started yet
+      absl::MutexLock lock(&slot->mutex);
+      device->name = slot->facts.device;
+      device->sandbox = slot->facts.sandbox;
     }
     ++device->lanes;
   }
@@ -673,6 +688,7 @@ void Engine::State::FailTry(const LeasedJob& job, absl::string_view stage, absl:
 }
 
 void Engine::State::BuildLoop() {
+  const ScopedCores cores(options.build_cores);
   while (std::optional<LeasedJob> job = LeaseNext(build_kinds)) {
     BuildOne(*job);
     EndLease();
@@ -749,7 +765,9 @@ absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& requ
 }
 
 void Engine::State::LaneLoop(LaneSlot& slot) {
-  absl::Duration backoff = options.lane_backoff_min;
+  absl::Duration backoff = options.lane_backoff_min, quarantine = options.quarantine_min;
+  int faults = 0;                 // in a row
+  std::set<std::string> victims;  // tasks that met them: one alone may be to blame itself
   while (!Stopping()) {
     if (!EnsureLane(slot, backoff)) continue;
     const SteadyTime free_since = SteadyTime::Now();
@@ -767,10 +785,31 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     metrics.SetLane(slot.spec.name, usable ? LaneState::kIdle : LaneState::kDown);
     metrics.CountLaneTime(slot.spec.name, absl::ToDoubleSeconds(SteadyTime::Now() - begin),
                           absl::ToDoubleSeconds(std::min(job->waited, begin - free_since)));
-    if (usable) continue;
-    absl::MutexLock lock(&slot.mutex);
-    slot.lane.reset();
+    if (usable) {
+      faults = 0;
+      victims.clear();
+      quarantine = options.quarantine_min;
+      continue;
+    }
+    {
+      absl::MutexLock lock(&slot.mutex);
+      slot.lane.reset();
+    }
+    const absl::StatusOr<JobPayload> payload = DecodeJobPayload(job->payload);
+    if (payload.ok()) victims.insert(TaskContentKey(TaskOf(*payload)));
+    if (++faults < options.lane_faults || victims.size() < 2) continue;
+    Quarantine(slot, quarantine);
+    faults = 0;
+    victims.clear();
   }
+}
+
+void Engine::State::Quarantine(const LaneSlot& slot, absl::Duration& quarantine) {
+  if (Stopping()) return;
+  metrics.SetLane(slot.spec.name, LaneState::kQuarantined);
+  log.Error("lane quarantined", {{"lane", slot.spec.name}, {"seconds", absl::ToDoubleSeconds(quarantine)}});
+  SleepUnlessStopping(quarantine);
+  quarantine = std::min(2 * quarantine, options.quarantine_max);
 }
 
 /// Second measurements first, so that they find a lane in a busy farm; but who has just left one to the others does what

@@ -53,6 +53,7 @@ struct LaneSpec {
 struct EngineOptions {
   std::vector<LaneSpec> lanes;   // at least one, but in a farm
   int build_slots = 1;           // compiles at a time
+  std::vector<int> build_cores;  // of compilers and of the screen; empty: all
   std::vector<std::string> build_devices;  // whose jobs are built here besides those of the lanes
   std::vector<std::string> formats = {"native"};  // that the builder takes
   std::string version;           // of hone; part of every cache key
@@ -62,6 +63,11 @@ struct EngineOptions {
   size_t max_signatures = 4096;  // tasks whose signature is remembered
   absl::Duration lane_backoff_min = absl::Milliseconds(100);  // between attempts to start a lane that fails to
   absl::Duration lane_backoff_max = absl::Seconds(10);
+  // A lane that fails so many tries in a row, of jobs of several tasks, is kept away from jobs for a while, twice as long each time,
+  // and comes back when it starts, which on a GPU its probe has to pass. Until then the other lanes have its jobs.
+  int lane_faults = 3;
+  absl::Duration quarantine_min = absl::Seconds(10);
+  absl::Duration quarantine_max = absl::Minutes(10);
   absl::Duration pass_on_pause = absl::Milliseconds(50);  // before a lane that left a job to the others looks at it again
   int most_passes = 12'000;      // then even the lane that a request avoids judges it: the others may hang
   // In a farm, where the queue is shared and any part may be elsewhere. Both outlive the engine.
@@ -79,8 +85,8 @@ class Engine {
   using OnSignature = std::function<void(absl::StatusOr<Signature>)>;
   class Call;
 
-  /// Starts all lanes and waits for them. A lane that cannot be started is the error: a verifier that could judge
-  /// nothing must not look healthy.
+  /// Starts all lanes and waits for them. A device kind of which no lane starts is the error: a verifier that could judge
+  /// nothing must not look healthy. A lane beside others that does not start is tried again until it does.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(EngineOptions options, Queue& queue, ResultCache& cache,
                                                         Builder& builder, Metrics& metrics, Logger log);
   /// Stops at once: what is running is interrupted and goes back to the queue without having spent a try.

@@ -71,7 +71,7 @@ class Depths final : public prometheus::Collectable {
   const ResultCache& cache_;
 };
 
-constexpr std::array<const char*, 3> kLaneStates = {"down", "idle", "busy"};
+constexpr std::array<const char*, 4> kLaneStates = {"down", "idle", "busy", "quarantined"};
 constexpr std::array<const char*, 3> kCacheUses = {"hit", "miss", "bypass"};
 constexpr std::array<const char*, 4> kPhases = {"queue", "build", "check", "time"};
 
@@ -108,7 +108,7 @@ struct Metrics::State {
   std::array<prometheus::Histogram*, 3> requests;
   std::array<prometheus::Histogram*, 4> phases;
   absl::Mutex mutex;
-  std::map<std::string, std::array<prometheus::Gauge*, 3>> lane_gauges ABSL_GUARDED_BY(mutex);
+  std::map<std::string, std::array<prometheus::Gauge*, kLaneStates.size()>> lane_gauges ABSL_GUARDED_BY(mutex);
   std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before the rest goes
 };
 

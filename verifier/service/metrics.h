@@ -14,7 +14,7 @@
 namespace hone::verifier {
 
 enum class CacheUse { kHit, kMiss, kBypass };
-enum class LaneState { kDown, kIdle, kBusy };
+enum class LaneState { kDown, kIdle, kBusy, kQuarantined };
 
 /// Thread-safe; recording costs about a microsecond.
 class Metrics {

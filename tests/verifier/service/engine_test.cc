@@ -432,6 +432,95 @@ TEST_CASE("A lane that cannot be started is the engine's error", "[verifier][ser
   CHECK(status.message() == "lane cpu:0: python3 has no torch");
 }
 
+/// A lane of which every job dies while `broken`, beside what judges.
+class FlakyLane final : public Lane {
+ public:
+  FlakyLane(Counts& counts, std::atomic<bool>& broken, std::atomic<int>& judged)
+      : inner_(counts), broken_(broken), judged_(judged) {}
+  absl::StatusOr<Verdict> Judge(const LaneJob& job) override {
+    ++judged_;
+    if (broken_) return absl::UnavailableError("cuda device: comparing an output: cudaErrorECCUncorrectable");
+    return inner_.Judge(job);
+  }
+  absl::StatusOr<Signature> Describe(const Task& task) override { return inner_.Describe(task); }
+  LaneFacts Facts() const override { return inner_.Facts(); }
+
+ private:
+  FakeLane inner_;
+  std::atomic<bool>& broken_;
+  std::atomic<int>& judged_;
+};
+
+TEST_CASE("A GPU that fails one job after the other is kept from jobs until it starts again in order", "[verifier][service]") {
+  EngineFixture f;
+  f.OpenStores();
+  std::atomic<bool> broken = true, starts = true;
+  std::atomic<int> judged_by_broken = 0;
+  EngineOptions options;
+  options.version = "test";
+  options.build_slots = 2;
+  options.lane_backoff_min = absl::Milliseconds(1);
+  options.quarantine_min = absl::Milliseconds(200);
+  options.lanes.push_back({"cpu", "cpu:0", [&]() -> absl::StatusOr<std::unique_ptr<Lane>> {
+                             if (!starts) return absl::FailedPreconditionError("its probe after a fault: wrong");
+                             return std::make_unique<FlakyLane>(f.counts, broken, judged_by_broken);
+                           }});
+  options.lanes.push_back({"cpu", "cpu:1", [&]() -> absl::StatusOr<std::unique_ptr<Lane>> {
+                             return std::make_unique<FakeLane>(f.counts);
+                           }});
+  auto engine = Engine::Create(std::move(options), *f.queue, *f.cache, f.builder, *f.metrics, Logger::Discard());
+  REQUIRE(engine.ok());
+  const auto in_quarantine = [&] {
+    return f.metrics->Text().find("hone_lane_state{lane=\"cpu:0\",state=\"quarantined\"} 1") != std::string::npos;
+  };
+  int sent = 0;
+  const auto verify = [&] {
+    Answer<Verdict> answer;
+    VerifyRequest request = Request(absl::StrCat("ok ", ++sent));
+    request.task.reference = absl::StrCat("reference ", sent);
+    (*engine)->Verify(request, answer.Callback());
+    return answer.Wait();
+  };
+  while (!in_quarantine()) REQUIRE(verify().ok());
+  CHECK(judged_by_broken >= 3);
+  starts = false;  // the probe finds it broken still
+  const int before = judged_by_broken;
+  for (int i = 0; i < 20; ++i) CHECK(verify()->status == VerdictStatus::kOk);
+  CHECK(Eventually([&] { return !in_quarantine(); }));
+  CHECK(judged_by_broken <= before + 1);  // one may have been on its way
+  broken = false;
+  starts = true;
+  CHECK(Eventually([&] {
+    (void)verify();
+    return judged_by_broken > before + 1;
+  }));
+}
+
+TEST_CASE("One task that kills every lane it meets quarantines none", "[verifier][service]") {
+  Fixture f;
+  for (int i = 0; i < 3; ++i) CHECK(f.Verify(absl::StrCat("crash ", i))->status == VerdictStatus::kInfra);
+  CHECK(f.StatusOf(Request("ok")) == VerdictStatus::kOk);
+  CHECK(f.metrics->Text().find("state=\"quarantined\"} 1") == std::string::npos);
+}
+
+TEST_CASE("A verifier of several devices starts with those that are in order", "[verifier][service]") {
+  EngineFixture f;
+  f.OpenStores();
+  std::atomic<int> tries = 0;
+  EngineOptions options;
+  options.lane_backoff_min = absl::Milliseconds(1);
+  options.lanes.push_back({"cpu", "cpu:0", [&]() -> absl::StatusOr<std::unique_ptr<Lane>> {
+                             if (++tries < 3) return absl::FailedPreconditionError("its probe: wrong");
+                             return std::make_unique<FakeLane>(f.counts);
+                           }});
+  options.lanes.push_back({"cpu", "cpu:1", [&]() -> absl::StatusOr<std::unique_ptr<Lane>> {
+                             return std::make_unique<FakeLane>(f.counts);
+                           }});
+  auto engine = Engine::Create(std::move(options), *f.queue, *f.cache, f.builder, *f.metrics, Logger::Discard());
+  REQUIRE(engine.ok());
+  CHECK(Eventually([&] { return tries >= 3; }));
+}
+
 TEST_CASE("The no-op device says OK by its own name and is never remembered", "[verifier][service]") {
   EngineFixture f;
   f.OpenStores();
