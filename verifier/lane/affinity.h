@@ -36,6 +36,51 @@ inline std::vector<int> LaneCores(int lanes, const std::vector<int>& cores, int 
   return chosen;
 }
 
+/// Which cores are for what is timed on GPUs, and which for compilers, screens and the rest: a judge that looks for an answer
+/// and finds its core taken sees a slow candidate.
+struct CoreShares {
+  std::vector<std::vector<int>> lanes;  // [gpus]
+  std::vector<int> others;
+};
+
+/// Four cores a GPU, for its judge, candidate, reference, and a runner that gets ready; where that is more than half of
+/// them, one half for all GPUs together. Fewer than four cores are everybody's: nothing is bound.
+inline CoreShares ShareCores(size_t gpus, const std::vector<int>& cores) {
+  constexpr size_t kOfLane = 4;
+  CoreShares shares;
+  shares.lanes.resize(gpus);
+  if (gpus == 0 || cores.size() < kOfLane) return shares;
+  const size_t half = cores.size() / 2;
+  const bool apart = gpus * kOfLane <= half;
+  for (size_t gpu = 0; gpu < gpus; ++gpu) {
+    const auto begin = cores.begin() + static_cast<std::ptrdiff_t>(apart ? gpu * kOfLane : 0);
+    shares.lanes[gpu].assign(begin, begin + static_cast<std::ptrdiff_t>(apart ? kOfLane : half));
+  }
+  shares.others.assign(cores.begin() + static_cast<std::ptrdiff_t>(apart ? gpus * kOfLane : half), cores.end());
+  return shares;
+}
+
+/// Keeps the calling thread, and what it starts, to some cores and, at the end of its life, restores what was.
+class ScopedCores {
+ public:
+  /// `cores` empty: all that it has.
+  explicit ScopedCores(const std::vector<int>& cores) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : cores) CPU_SET(static_cast<size_t>(core), &set);
+    restore_ = !cores.empty() && sched_getaffinity(0, sizeof before_, &before_) == 0 &&
+               sched_setaffinity(0, sizeof set, &set) == 0;
+  }
+  ~ScopedCores() {
+    if (restore_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  ScopedCores(const ScopedCores&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool restore_ = false;
+};
+
 /// Binds the calling thread to a core and, at the end of its life, restores what was.
 class ScopedCore {
  public:

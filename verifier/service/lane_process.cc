@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "base/subprocess.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/service/noop_lane.h"
 #include "verifier/service/wire.h"
 
@@ -142,7 +143,10 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
                 absl::StrCat("--cpu-core=", options.lane.cpu_core),
                 absl::StrCat("--log-level=", std::string(Name(options.log_level)))};
   spawn.pass_fds = {{theirs.get(), kChildFd}, {2, 2}};
-  HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
+  HONE_ASSIGN_OR_RETURN(Child child, [&] {
+    const ScopedCores cores(options.cores);
+    return Child::Spawn(spawn);
+  }());
   theirs.Reset();
   auto lane = std::make_unique<LaneProcess>(std::move(child), std::move(ours), options.grace);
   HONE_RETURN_IF_ERROR(lane->AwaitReady(SteadyTime::Now() + options.start_timeout));

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,6 +17,7 @@ struct LaneProcessOptions {
   std::string program;                              // hone-verifier; empty: beside the running program
   LaneOptions lane;
   LogLevel log_level = LogLevel::kInfo;             // of the child's own lines, which name the job's trace id
+  std::vector<int> cores;                           // of the child and of all that it starts; empty: this process's
   absl::Duration start_timeout = absl::Minutes(3);  // a cold torch import from a slow disk
   absl::Duration grace = absl::Seconds(60);         // beyond a protocol's run_timeout_ms before the child is killed
 };

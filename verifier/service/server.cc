@@ -122,8 +122,10 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
 }
 
-LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index, int cpu_core = -1) {
+LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index, int cpu_core = -1,
+                 std::vector<int> cores = {}) {
   LaneProcessOptions process;
+  process.cores = std::move(cores);
   process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(TableOf(config, kind), ":", index);
   process.lane.python = config.python;
   process.lane.sandbox = config.sandbox;
@@ -135,22 +137,35 @@ LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index,
 /// By kind of device.
 using Gpus = std::map<std::string, std::vector<GpuListing>>;
 
-/// Those of the CPU share the cores; a GPU has one lane.
-std::vector<LaneSpec> LaneSpecs(const ServerConfig& config, const Gpus& gpus) {
+/// How many GPUs have a lane here.
+size_t GpuLanes(const ServerConfig& config, const Gpus& gpus) {
+  size_t lanes = 0;
+  for (const std::string& device : config.devices) {
+    const bool one = absl::StrContains(device, ':');
+    if (one) ++lanes;
+    if (!one && GpusOf(config, device) != nullptr) lanes += gpus.at(device).size();
+  }
+  return lanes;
+}
+
+/// Those of the CPU share the cores; a GPU has one lane, which keeps to cores of its own.
+std::vector<LaneSpec> LaneSpecs(const ServerConfig& config, const Gpus& gpus, const CoreShares& shares) {
   std::vector<LaneSpec> specs;
   const auto on_cores = [&](const std::string& device) { return GpusOf(config, device) == nullptr; };
   const auto kinds = static_cast<int>(std::count_if(config.devices.begin(), config.devices.end(), on_cores));
   const std::vector<int> cores = LaneCores(config.lanes * std::max(kinds, 1), AllowedCores(), sched_getcpu());
-  size_t core = 0;  // the next to give away
+  size_t core = 0, gpu = 0;  // the next to give away
   for (const std::string& device : config.devices) {
     const std::vector<std::string> parts = absl::StrSplit(device, ':');
     if (parts.size() > 1) {
-      specs.push_back(OneLane(config, parts[0], std::atoi(parts[1].c_str())));
+      specs.push_back(OneLane(config, parts[0], std::atoi(parts[1].c_str()), -1, shares.lanes[gpu++]));
       continue;
     }
     const bool on_gpus = !on_cores(device);
     const int lanes = on_gpus ? static_cast<int>(gpus.at(device).size()) : config.lanes;
-    for (int i = 0; i < lanes; ++i) specs.push_back(OneLane(config, device, i, on_gpus ? -1 : cores[core++]));
+    for (int i = 0; i < lanes; ++i) {
+      specs.push_back(on_gpus ? OneLane(config, device, i, -1, shares.lanes[gpu++]) : OneLane(config, device, i, cores[core++]));
+    }
   }
   return specs;
 }
@@ -464,7 +479,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
     state->screen = std::make_unique<Screen>(std::move(screen_options), state->builder.get());
   }
   EngineOptions options;
-  if (judges) options.lanes = LaneSpecs(config, gpus);
+  const CoreShares shares = ShareCores(judges ? GpuLanes(config, gpus) : 0, AllowedCores());
+  if (judges) options.lanes = LaneSpecs(config, gpus, shares);
+  options.build_cores = shares.others;
   if (builds && config.devices.front() != kNoopDevice) options.build_devices = DeviceKinds(config);
   options.build_slots = builds ? config.build_slots : 0;
   options.formats = state->formats;
