@@ -45,6 +45,7 @@ absl::StatusOr<GpuCompiler> FindNvcc(const CudaBuilderOptions& options) {
       "-std=c++17",
       "-O3",
       "-w",
+      "-lineinfo",  // for the memory checker; the code is the same
       absl::StrCat("-gencode=arch=compute_", options.architecture.substr(3), ",code=", options.architecture),
       "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-U_FORTIFY_SOURCE,-save-temps=obj"};
   compiler.keeps_assembly = true;

@@ -124,6 +124,7 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
     if (run.IsPython()) {
       HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, PrepareCase(run, check));
       if (finding) {
+        run.result.failed = &check;
         run.result.finding = std::move(finding);
         return std::move(run.result);
       }
@@ -137,6 +138,7 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
         continue;
       }
       const bool goes_on = finding->status == VerdictStatus::kIncorrect;
+      if (!run.result.finding || !goes_on) run.result.failed = &check;
       if (!run.result.finding || !goes_on) run.result.finding = std::move(finding);
       if (!goes_on) return std::move(run.result);
     }

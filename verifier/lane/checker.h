@@ -29,6 +29,7 @@ struct CheckResult {
   int right = 0;
   uint64_t launches = 0;           // kernels of the last call, as the runner says
   std::optional<Finding> finding;  // empty: all calls were right, and legal
+  const CheckCase* failed = nullptr;  // on which it was found; null: on none in particular
   std::vector<RuleHit> rules;      // that spoke without rejecting
   double coverage = -1;            // of the candidate's own kernels, where the calls tell; -1: unknown
   OpenedRunner opened;             // what ran it, where it can be timed too: then nothing was found

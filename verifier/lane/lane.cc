@@ -15,6 +15,7 @@
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/checker.h"
 #include "verifier/lane/findings.h"
+#include "verifier/lane/observer.h"
 #include "verifier/lane/reference_worker.h"
 #include "verifier/lane/seeds.h"
 #include "verifier/lane/task_sets.h"
@@ -27,6 +28,8 @@ namespace {
 
 constexpr int kRunnersAhead = 3;     // checked, timed, scalar baseline
 constexpr int kGpuRunnersAhead = 2;  // the driver starts processes one after the other, and each holds memory
+constexpr int kGpuPythonAhead = 4;   // an interpreter has much to do besides, which several do at the same time:
+constexpr int kGpuPythonLeast = 2;   // they start together, and timings wait for them every third time
 
 /// What the judge's children need to find the device: nothing for the CPU.
 std::vector<std::string> DeviceEnvironment(const Device& device) {
@@ -67,6 +70,7 @@ class DeviceLane : public Lane {
     host.cpu_core = options.cpu_core;
     host.pause = !lane->device_->table().clock_is_wall;  // not yet measured with a driver's threads in the process
     HONE_RETURN_IF_ERROR(lane->ChooseRunners(prefix.string(), &host));
+    lane->MakeObserver(host);
     lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_);
     HONE_RETURN_IF_ERROR(lane->StartRunners(std::move(host), lane->native_));
     return lane;
@@ -101,7 +105,7 @@ class DeviceLane : public Lane {
     runners.timer = std::make_unique<Timer>(device_.get(), started.get(),
                                             native_.host != nullptr ? native_.host.get() : started.get(), &seeds_,
                                             worker_.get(), cache_.get(), options_.cpu_core);
-    started->Prepare(RunnersAhead());
+    PrepareRunners(*started);
     absl::MutexLock lock(&python_mutex_);
     runners.host = std::move(started);
     return absl::OkStatus();
@@ -157,7 +161,11 @@ class DeviceLane : public Lane {
   bool StandsIn() const { return device_->table().name != std::string(device_->table().backend); }
 
   bool OnGpu() const { return !device_->properties().emulated; }
-  int RunnersAhead() const { return OnGpu() ? kGpuRunnersAhead : kRunnersAhead; }
+  void PrepareRunners(RunnerHost& host) const {
+    if (!OnGpu()) return host.Prepare(kRunnersAhead);
+    if (!host.interpreted()) return host.Prepare(kGpuRunnersAhead);
+    host.Prepare(kGpuPythonAhead, kGpuPythonLeast);
+  }
 
   /// What runners load and see.
   absl::Status ChooseRunners(const std::string& prefix, RunnerHostOptions* host) const {
@@ -213,6 +221,27 @@ class DeviceLane : public Lane {
     return absl::OkStatus();
   }
 
+  /// Watches native candidates with the tools of the CUDA toolkit that is here; other devices have none.
+  void MakeObserver(const RunnerHostOptions& host) {
+    ObserverOptions options;
+    options.program = host.program;
+    options.sandbox = host.sandbox.empty() ? "bubblewrap" : host.sandbox;
+    options.libraries = host.libraries;
+    options.gpu_backend = host.gpu_backend;
+    options.gpu_driver = host.gpu_driver;
+    options.devices = host.devices;
+    options.environment = host.environment;
+    const bool nvidia = OnGpu() && device_->table().dialect == &kCudaDialect;
+    const std::string toolkit = nvidia ? ToolkitFolder(kCudaDialect) : "";
+    const auto tool = [&](const char* name) {
+      const std::string path = absl::StrCat(toolkit, "/bin/", name);
+      return !toolkit.empty() && FileExists(path) ? path : std::string();
+    };
+    options.checker = tool("compute-sanitizer");
+    options.profiler = tool("ncu");
+    observer_ = std::make_unique<Observer>(device_.get(), std::move(options));
+  }
+
   template <class T>
   absl::StatusOr<T> OrCancelled(absl::StatusOr<T> result) const {
     if (interrupted_ && !result.ok()) return absl::CancelledError("the lane was interrupted");
@@ -227,6 +256,7 @@ class DeviceLane : public Lane {
     std::vector<Timing> timings;
     std::vector<RuleHit> rules;  // that spoke without rejecting
     double coverage = -1;        // -1: unknown
+    const CheckCase* watched = nullptr;  // what a tool should watch: where it failed, or the timed shape
     PhaseSeconds seconds;
   };
 
@@ -240,8 +270,9 @@ class DeviceLane : public Lane {
       HONE_ASSIGN_OR_RETURN(outcome, CheckAndTime(job, *runners));
     }
     if (outcome.finding && outcome.finding->status != VerdictStatus::kIncorrect) ProveHealth(*runners);
-    runners->host->Prepare(RunnersAhead());
     Verdict verdict = Begin(job, *runners);
+    Observe(job, outcome, verdict);
+    PrepareRunners(*runners->host);
     verdict.rules.insert(verdict.rules.end(), outcome.rules.begin(), outcome.rules.end());
     if (outcome.coverage >= 0) verdict.coverage = outcome.coverage;
     verdict.seconds = outcome.seconds;
@@ -259,6 +290,26 @@ class DeviceLane : public Lane {
       verdict.correct_rate = outcome.calls > 0 ? static_cast<double>(outcome.right) / outcome.calls : 0;
     }
     return verdict;
+  }
+
+  /// What the protocol asks for besides. A tool that does not work here is no failure of the candidate's or the lane's.
+  void Observe(const LaneJob& job, const Outcome& outcome, Verdict& verdict) const {
+    const bool native = job.build.format == Format::kNative;
+    if (outcome.watched == nullptr || !native || !OnGpu()) return;
+    const bool wrong = outcome.finding && (outcome.finding->status == VerdictStatus::kRuntime ||
+                                           outcome.finding->status == VerdictStatus::kIncorrect);
+    absl::Status status;
+    if (job.protocol.sanitize && wrong) {
+      absl::StatusOr<std::string> report = observer_->Sanitize(job, *outcome.watched);
+      status = report.status();
+      if (report.ok()) verdict.sanitizer_report = report->empty() ? "no errors found" : *std::move(report);
+    }
+    if (job.protocol.profile && !outcome.finding) {
+      absl::StatusOr<std::vector<KernelProfile>> profile = observer_->Profile(job, *outcome.watched);
+      status = profile.status();
+      if (profile.ok()) verdict.profile = *std::move(profile);
+    }
+    if (!status.ok()) verdict.rules.push_back({"not_observed", false, std::string(status.message())});
   }
 
   /// After a candidate that faulted or was killed: a device that no longer computes rightly is a lane's end. The next one on
@@ -288,11 +339,13 @@ class DeviceLane : public Lane {
     outcome.rules = std::move(checked.rules);
     outcome.coverage = checked.coverage;
     outcome.finding = std::move(checked.finding);
+    outcome.watched = outcome.finding ? checked.failed : &sets->cases.back();
     count_overhead();
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
     HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, checked.launches, budget, std::move(checked.opened)));
     outcome.seconds.time = absl::ToDoubleSeconds(SteadyTime::Now() - timing);
     outcome.finding = std::move(timed.finding);
+    outcome.watched = &sets->cases.back();
     if (outcome.finding) {
       outcome.right = 0;  // wrong when timed: what the checks said was worth nothing
     } else {
@@ -334,6 +387,7 @@ class DeviceLane : public Lane {
   std::unique_ptr<Device> device_;
   std::unique_ptr<ReferenceWorker> worker_;
   std::unique_ptr<TaskSetsCache> cache_;
+  std::unique_ptr<Observer> observer_;
   Runners native_;
   Runners python_;  // empty until a Python candidate comes
 };

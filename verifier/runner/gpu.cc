@@ -84,6 +84,10 @@ int GpuRunner::End(int64_t* ns) {
   return code;
 }
 
+int GpuRunner::CopyIn(void* to, const void* from, uint64_t bytes) {
+  return driver_.MemcpyHtoD(reinterpret_cast<GpuAddress>(to), from, bytes);
+}
+
 void* GpuRunner::Allocate(uint64_t bytes) {
   GpuAddress address = 0;
   return driver_.MemAlloc(&address, bytes) == 0 ? reinterpret_cast<void*>(address) : nullptr;

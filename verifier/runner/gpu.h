@@ -38,6 +38,7 @@ class GpuRunner {
     if (switch_launches_ != nullptr) switch_launches_(on ? 1 : 0);
   }
 
+  int CopyIn(void* to, const void* from, uint64_t bytes);
   void* Allocate(uint64_t bytes);
   void Free(void* data);
 

@@ -3,10 +3,14 @@
 // the artefact is loaded shares its address space with untrusted code, and nothing it says is believed (protocol.h).
 //
 // usage: hone-runner ZYGOTE_SOCKET [--core N] [--gpu DIALECT DRIVER.so] [RUNTIME.so ...]
+//        hone-runner --once FOLDER [--gpu DIALECT DRIVER.so] [RUNTIME.so ...]
 //   ZYGOTE_SOCKET  number of the inherited socket to the judge
+//   --once         makes one call and ends: for tools that look into a process (verifier/lane/observer.h). FOLDER holds
+//                  artefact.so, table.bin, and inputs.bin, in which the table's addresses are offsets
 //   --gpu          runners open the one visible device of this dialect ("cuda", "musa-compat/cuda"), each for itself and before its hello
 //   RUNTIME.so     libraries loaded before the first fork, with their symbols visible to artefacts
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -67,6 +71,7 @@ class Workspace {
     for (const Block& block : blocks_) Say(block);
   }
   void* Take(uint64_t bytes) {
+    if (apart_) return Allocate(bytes);
     const uint64_t rounded = (bytes + 255) / 256 * 256;
     if (rounded < bytes || rounded > UINT64_MAX - used_ || !Reserve(used_ + rounded)) {
       failed_ = true;
@@ -79,6 +84,8 @@ class Workspace {
   void Reset() { used_ = 0; }
   bool failed() const { return failed_; }
   void UseMemoryOf(GpuRunner* gpu) { gpu_ = gpu; }
+  /// Every part becomes an allocation of its own size, so that a memory checker knows where it ends.
+  void KeepApart() { apart_ = true; }
 
  private:
   struct Block {
@@ -111,6 +118,7 @@ class Workspace {
   std::vector<Block> blocks_;  // the last is the largest, and the only one that is handed out
   uint64_t used_ = 0;
   bool failed_ = false;
+  bool apart_ = false;
 };
 
 // ---- The emulated device, where the zygote loaded its runtime (verifier/device/cpu/runtime.h). ----
@@ -535,18 +543,14 @@ class Zygote {
   std::vector<Entry> runners_;
 };
 
-int ZygoteMain(int argc, char** argv) {
-  const int control = argc > 1 ? std::atoi(argv[1]) : -1;
-  ZygoteReady ready;
-  SystemCallFilters filters;
+/// Loads what artefacts find in the process, and reads which device it is for. "" or what is wrong.
+std::string ReadOptions(int argc, char** argv, int first, GpuChoice* choice) {
   std::string error;
-  // A runner of the same user could otherwise read this process's memory.
-  if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) error = strerror(errno);
+  GpuChoice& gpu = *choice;
   // Artefacts name no libraries of their own: the C library's mathematics must be there when they are opened.
-  if (error.empty() && dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL) == nullptr) error = dlerror();
+  if (dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL) == nullptr) return dlerror();
   dlopen("libmvec.so.1", RTLD_NOW | RTLD_GLOBAL);  // vector forms; not on every machine
-  GpuChoice gpu;
-  for (int i = 2; i < argc && error.empty(); ++i) {
+  for (int i = first; i < argc && error.empty(); ++i) {
     if (std::strcmp(argv[i], "--core") == 0 && i + 1 < argc) {
       cpu_set_t cores;
       CPU_ZERO(&cores);
@@ -563,11 +567,99 @@ int ZygoteMain(int argc, char** argv) {
       error = dlerror();
     }
   }
+  return error;
+}
+
+int ZygoteMain(int argc, char** argv) {
+  const int control = argc > 1 ? std::atoi(argv[1]) : -1;
+  ZygoteReady ready;
+  SystemCallFilters filters;
+  GpuChoice gpu;
+  std::string error;
+  // A runner of the same user could otherwise read this process's memory.
+  if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) error = strerror(errno);
+  if (error.empty()) error = ReadOptions(argc, argv, 2, &gpu);
   const FilterFor purpose = gpu.dialect != nullptr ? FilterFor::kGpu : FilterFor::kHost;
   if (error.empty()) ready.seccomp = AssembleFilters(purpose, &filters, &error);
   std::snprintf(ready.message, sizeof ready.message, "%s", error.c_str());
   if (!Send(control, ready) || !error.empty()) return 1;
   return Zygote(control, &filters, std::move(gpu)).Loop();
+}
+
+// ---- One call, for a tool to watch. ----
+
+/// A file's bytes; empty where it cannot be read.
+std::vector<char> Contents(const std::string& path) {
+  std::vector<char> bytes;
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return bytes;
+  std::fseek(file, 0, SEEK_END);
+  bytes.resize(static_cast<size_t>(std::max(0L, std::ftell(file))));
+  std::rewind(file);
+  if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size()) bytes.clear();
+  std::fclose(file);
+  return bytes;
+}
+
+/// The call that a folder describes, every tensor in memory of its own. Returns the code of the call, or -1 with `error`.
+int CallOnce(const std::string& folder, GpuRunner* gpu, std::string* error) {
+  const std::vector<char> table = Contents(folder + "/table.bin"), inputs = Contents(folder + "/inputs.bin");
+  if (table.size() < sizeof(TableHeader)) return *error = "no table", -1;
+  const auto in_table = [&table](uint64_t offset) { return table.data() + offset; };
+  const auto& header = *reinterpret_cast<const TableHeader*>(table.data());
+  const auto* described = reinterpret_cast<const TableTensor*>(in_table(header.tensors));
+  const auto* offsets = reinterpret_cast<const uint64_t*>(in_table(header.addresses));
+  Workspace& memory = g_process->workspace;
+  std::vector<HoneTensor> tensors;
+  for (uint32_t i = 0; i < header.tensor_count; ++i) {
+    const TableTensor& tensor = described[i];
+    const auto bytes = static_cast<uint64_t>(tensor.bytes);
+    void* data = bytes > 0 ? memory.Take(bytes) : nullptr;
+    if (bytes > 0 && data == nullptr) return *error = "not enough memory", -1;
+    if (tensor.writable == 0 && bytes > 0) {
+      if (offsets[i] > inputs.size() || inputs.size() - offsets[i] < bytes) return *error = "inputs are missing", -1;
+      const char* from = inputs.data() + offsets[i];
+      if (gpu == nullptr) std::memcpy(data, from, bytes);
+      if (gpu != nullptr && gpu->CopyIn(data, from, bytes) != 0) return *error = "copying the inputs", -1;
+    }
+    tensors.push_back({data, reinterpret_cast<const long long*>(tensor.shape),
+                       reinterpret_cast<const long long*>(tensor.strides), tensor.ndim, tensor.dtype});
+  }
+  void* library = dlopen((folder + "/artefact.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto entry = library != nullptr ? reinterpret_cast<HoneEntry>(dlsym(library, HONE_ENTRY_SYMBOL)) : nullptr;
+  if (entry == nullptr) return *error = dlerror(), -1;
+  HoneCall call = {};
+  call.tensors = tensors.data();
+  call.tensor_count = static_cast<int>(tensors.size());
+  call.sizes = reinterpret_cast<const long long*>(in_table(header.sizes));
+  call.size_count = static_cast<int>(header.size_count);
+  call.scalars = reinterpret_cast<const double*>(in_table(header.scalars));
+  call.scalar_count = static_cast<int>(header.scalar_count);
+  const int code = entry(&call);
+  int64_t ns = 0;
+  const int ended = gpu != nullptr ? gpu->End(&ns) : 0;
+  return code != 0 ? code : ended;
+}
+
+/// Exit code 0: the call returned and its kernels ended well; 1: they did not, said on standard error; 2: it was not made.
+int OnceMain(int argc, char** argv) {
+  GpuChoice choice;
+  std::string error = ReadOptions(argc, argv, 3, &choice);
+  Process process;
+  g_process = &process;
+  process.device.Find();
+  process.workspace.KeepApart();
+  GpuRunner gpu;
+  const bool on_gpu = choice.dialect != nullptr;
+  if (error.empty() && on_gpu) {
+    gpu.Open(*choice.dialect, choice.driver_library, &error);
+    process.workspace.UseMemoryOf(&gpu);
+  }
+  const int code = error.empty() ? CallOnce(argv[2], on_gpu ? &gpu : nullptr, &error) : -1;
+  if (!error.empty()) std::fprintf(stderr, "hone-runner: %s\n", error.c_str());
+  if (!error.empty()) return 2;
+  if (code != 0) std::fprintf(stderr, "the call returned %s\n", on_gpu ? GpuErrorName(*choice.dialect, code) : "an error");
+  return code == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -578,4 +670,7 @@ extern "C" __attribute__((visibility("default"))) void* hone_workspace(unsigned 
   return process.workspace.Take(bytes);
 }
 
-int main(int argc, char** argv) { return hone::verifier::ZygoteMain(argc, argv); }
+int main(int argc, char** argv) {
+  if (argc > 2 && std::strcmp(argv[1], "--once") == 0) return hone::verifier::OnceMain(argc, argv);
+  return hone::verifier::ZygoteMain(argc, argv);
+}
