@@ -302,6 +302,12 @@ Finding Cheat(const std::string& rule, const std::string& evidence) {
   return finding;
 }
 
+Finding ExplainGone(const RunnerReport& ended, const DeviceTable& device, const std::string& output) {
+  const bool killed = ended.kind == RunnerReport::Kind::kEnded && !ended.exited && ended.status == SIGKILL;
+  if (!killed) return Cheat("forged_answer", "it answered and was gone");
+  return ExplainReport(ended, device, {}, absl::ZeroDuration(), output);
+}
+
 Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, const std::vector<PlacedTensor>& tensors,
                       absl::Duration limit, const std::string& output) {
   Finding finding;

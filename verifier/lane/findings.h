@@ -40,6 +40,10 @@ Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, con
 Finding ExplainPython(const RunnerReport& report, const DeviceTable& device, absl::Duration limit,
                       const std::string& output);
 
+/// Of a runner that answered and was gone when the judge looked at its clock: `ended` says how. Killed is bad luck, like any
+/// other kill; ended by itself it meant its answer to be the last thing seen of it.
+Finding ExplainGone(const RunnerReport& ended, const DeviceTable& device, const std::string& output);
+
 /// CHEAT by a rule of verifier/rules.
 Finding Cheat(const std::string& rule, const std::string& evidence);
 

@@ -630,9 +630,13 @@ def call(what, function, *arguments):
 class Pool:
     """Sets of one task at one shape. `calls` has (model, arguments) of each set, when they are kept for timing."""
 
-    def __init__(self, reference, fd, size):
+    def __init__(self, reference, fd, size, last=None):
+        """`last`: an earlier pool of the same number, whose memory is filled anew; else it is mapped."""
         self.reference = reference
-        if DEVICE.type == "cpu":
+        if last is not None:
+            self.allocation, self.memory = last.allocation, last.memory
+        elif DEVICE.type == "cpu":
+            self.allocation = None
             self.memory = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         else:
             self.allocation = DeviceMemory(fd, size)
@@ -679,7 +683,7 @@ class Worker:
         pool = self.pools[request["pool"]] if request["keep"] and first > 0 else None
         if pool is None:
             reference = Reference(request["source"], request["sizes"], request["dtype"])
-            pool = Pool(reference, fds[0], request["memory_bytes"])
+            pool = Pool(reference, fds[0], request["memory_bytes"], self.pools.get(request["pool"]))
         for position, seed in enumerate(request["seeds"]):
             base = (first + position) * request["set_bytes"]
             slots = [(base + offset, size) for offset, size in zip(request["offsets"], request["bytes"])]
@@ -748,19 +752,25 @@ class Worker:
         }
 
     def time_on_device(self, pool, warm, calls, copies, events):
-        """From an idle device with this process's context on it to the end of the last call. What a copy of the outputs costs
-        is what it adds to the calls when each is followed by one."""
+        """From an idle device with this process's context on it to the end of the last call, less what the two ends of a
+        stretch cost, as for candidates; events are taken as they are, as for candidates. What a copy of the outputs costs
+        is what it adds to the calls when each is followed by one.
+
+        One call comes before, on a copy of a set so that the sets stay cold: the allocator may have given back its memory
+        since the last round, and asking the driver for more takes longer than a round may be wrong by."""
         convolutions().allow_tf32 = True  # as PyTorch runs it when nobody asks
         try:
-            for model, args in warm:
-                model(*args)
+            for model, args in warm + [(calls[0][0], clones(calls[0][1]))]:
+                outputs = model(*args)
+                if copies:
+                    pool.copy_out(0, outputs)
+            del args, outputs
+            ends = 0 if events else min(self.stretch(pool, [], False, events) for _ in range(3))
             plain = self.stretch(pool, calls, False, events)
-            if copies and not pool.copies:
-                self.stretch(pool, calls[:1], True, events)  # makes the memory
             copied = self.stretch(pool, calls, True, events) if copies else plain
         except Exception as error:
             raise blame("Model.forward", error) from None
-        return {"call_ns": [plain / len(calls)], "copy_ns": [max(copied - plain, 0) / len(calls)]}
+        return {"call_ns": [max(plain - ends, 1) / len(calls)], "copy_ns": [max(copied - plain, 0) / len(calls)]}
 
     def stretch(self, pool, calls, copies, events):
         """Nanoseconds of the calls, one after the other: by this process's clock, or between events of the device."""
@@ -912,11 +922,15 @@ def main():
         finally:
             for fd in fds:
                 os.close(fd)
-        write_frame(connection, reply)
-        if DEVICE.type != "cpu" and request["op"] in ("fill", "release"):
-            give_back_memory()
+        # On a device before the answer: memory that is given back while a candidate is timed would be seen by its clock.
+        if DEVICE.type == "cpu":
+            write_frame(connection, reply)
         if request["op"] in ("fill", "describe"):
             gc.collect(2 if count % 1024 == 0 else 0)  # a full one takes tens of milliseconds
+        if DEVICE.type != "cpu":
+            if request["op"] in ("fill", "release"):
+                give_back_memory()
+            write_frame(connection, reply)
 
 
 if __name__ == "__main__":

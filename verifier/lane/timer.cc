@@ -22,6 +22,8 @@ constexpr int kDeviceCalls = 4096;
 constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
+constexpr int kHopefulRounds = 21;        // after which noise that no number of rounds will average out ends the timing
+constexpr int kCopyRounds = 5;            // of the reference, in which its copies are measured
 constexpr int kMaxReplans = 2;            // rounds thrown away because calls turned out shorter than they first were
 constexpr int kSetsSearched = 512;        // for whose answer a wrong output is
 
@@ -161,6 +163,7 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
       const Estimate estimate =
           Speedup(session.parties[1].call_ns, session.candidate().call_ns, protocol.statistic);
       if (RelativeHalfWidth(estimate) <= protocol.target_half_width) break;
+      if (counted >= kHopefulRounds && !CanNarrow(estimate, protocol.max_rounds, protocol.target_half_width)) break;
     }
     if (SteadyTime::Now() + (SteadyTime::Now() - begin) > until) break;
   }
@@ -245,6 +248,13 @@ Finding Timer::Explain(const Session& session, const Party& party, const RunnerR
   return ExplainReport(report, device, {}, session.budget.total(), output);
 }
 
+/// The task is to blame, unless somebody killed the process.
+absl::Status Timer::BaselineFails(const Session& session, const Finding& finding) {
+  if (finding.from_outside) return absl::UnavailableError(absl::StrCat("the scalar baseline: ", finding.message));
+  return absl::InvalidArgumentError(
+      absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding.message));
+}
+
 /// Has a Python candidate lay out the arguments of all calls that a round can have, and `first` its module.
 absl::StatusOr<std::optional<Finding>> Timer::PrepareRound(Session& session, bool first) {
   Party& party = session.candidate();
@@ -298,11 +308,12 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   const auto work = session.budget.CountWork();
   if (party.runner == nullptr) {
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
-    const bool copies = session.IsPython(session.candidate());
+    const bool copies = session.IsPython(session.candidate()) &&
+                        (session.core != nullptr || session.copy_ns.size() < kCopyRounds);
     HONE_ASSIGN_OR_RETURN(const EagerTime time,
                           worker_->TimeEager(pool.id(), pool.sets(), warm, calls, copies, session.ByEvents(*device_)));
     party.round_ns = time.call_ns * calls;
-    session.copy_ns.push_back(time.copy_ns);
+    if (copies) session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();
   }
   const pid_t pid = party.runner->pid();
@@ -314,7 +325,10 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   }));
   const int64_t after = device_->table().clock_ns(device_->get(), pid);
   if (!report.ok()) return Explain(session, party, report, device_->table());
-  if (before < 0 || after < 0) return Cheat("forged_answer", "it answered and was gone");
+  if (before < 0 || after < 0) {
+    HONE_ASSIGN_OR_RETURN(const RunnerReport ended, party.runner->AwaitEnd());
+    return ExplainGone(ended, device_->table(), party.runner->TakeOutput());
+  }
   if (party.clock_after_ns >= 0 && !device_->table().clock_is_wall) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
   party.clock_after_ns = after;
   party.launches = report.launches;
@@ -322,9 +336,6 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
   party.disagreement_ns.push_back(party.round_ns - static_cast<double>(report.process_ns));
   if (session.ByEvents(*device_)) party.round_ns = std::max<double>(static_cast<double>(report.process_ns), 1);
-  if (session.IsPython(party) && !session.copy_ns.empty()) {
-    party.round_ns = std::max(party.round_ns - party.calls * Median(session.copy_ns), kLeastShare * total);
-  }
   return std::optional<Finding>();
 }
 
@@ -459,10 +470,7 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
   for (Party& party : session.parties) {
     if (party.kind != Party::Kind::kScalar) continue;
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, OpenRunner(session, party, session.job.scalar_build.artefact, {}));
-    if (finding) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
-    }
+    if (finding) return BaselineFails(session, *finding);
   }
   HONE_RETURN_IF_ERROR(StageRound(session, *pool));
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/true));
@@ -476,10 +484,7 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
     if (!finding && party.runner != nullptr) {
       HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, party, *pool, party.calls));
     }
-    if (finding && party.kind == Party::Kind::kScalar) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
-    }
+    if (finding && party.kind == Party::Kind::kScalar) return BaselineFails(session, *finding);
     if (finding) return finding;
     const bool few = party.runner == nullptr && session.core != nullptr;
     party.wanted_ns = party.overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
@@ -512,11 +517,8 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
   bool throttled = false;
   for (Party* party : order) {
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, *party, *pool, party->calls));
-    if (finding) {
-      if (party->kind == Party::Kind::kCandidate) return finding;
-      return absl::InvalidArgumentError(
-          absl::StrCat("task ", session.job.task.id, ": the scalar baseline fails: ", finding->message));
-    }
+    if (finding && party->kind == Party::Kind::kCandidate) return finding;
+    if (finding) return BaselineFails(session, *finding);
     HONE_ASSIGN_OR_RETURN(const bool slow, IsThrottled());
     throttled = throttled || slow;
   }
@@ -524,7 +526,11 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
     ++session.result.throttled;
     session.candidate().disagreement_ns.pop_back();
   } else {
-    for (Party& party : session.parties) party.call_ns.push_back(party.round_ns / party.calls);
+    for (Party& party : session.parties) {
+      const double copies_ns = session.IsPython(party) ? party.calls * Median(session.copy_ns) : 0;
+      party.round_ns = std::max(party.round_ns - copies_ns, kLeastShare * party.round_ns);
+      party.call_ns.push_back(party.round_ns / party.calls);
+    }
   }
   session.result.calls += session.candidate().calls;
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareRound(session, session.candidate(), *pool, session.candidate().calls));

@@ -67,6 +67,7 @@ class Timer {
   absl::Status StageRound(Session& session, const Pool& pool);
   absl::StatusOr<std::optional<Finding>> PrepareRound(Session& session, bool first);
   static Finding Explain(const Session& session, const Party& party, const RunnerReport& report, const DeviceTable& device);
+  static absl::Status BaselineFails(const Session& session, const Finding& finding);
   absl::StatusOr<std::optional<Finding>> RunParty(Session& session, Party& party, const Pool& pool, int calls);
   absl::StatusOr<std::optional<Finding>> CompareRound(Session& session, const Party& party, const Pool& pool, int calls);
   absl::StatusOr<std::string> WhoseAnswer(const Session& session, const Pool& pool, int slot, size_t tensor,

@@ -25,7 +25,7 @@ namespace hone::verifier {
 namespace {
 
 constexpr absl::Duration kProcessEnd = absl::Seconds(10);
-constexpr absl::Duration kDyingTime = absl::Seconds(1);  // between the end of a process's descriptors and its own
+constexpr absl::Duration kDyingTime = absl::Seconds(5);  // between the end of a socket and that of its process: a driver takes its time
 
 absl::StatusOr<std::array<UniqueFd, 2>> SocketPair() {
   int ends[2];
@@ -193,8 +193,8 @@ absl::Status Runner::AwaitHello(SteadyTime deadline) {
   setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &off, sizeof off);
   pid_ = sender.pid;
   pid_fd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  if (!pid_fd_) return ErrnoStatus(errno, "holding on to a candidate runner");
-  return absl::OkStatus();
+  if (!pid_fd_) return absl::UnavailableError("a candidate runner ended at its start");
+  return AwaitHello(deadline);  // its hello may be older than its end
 }
 
 absl::StatusOr<RunnerReport> Runner::Map(int table_fd, uint64_t table_bytes, int inputs_fd, int outputs_fd,
@@ -399,7 +399,8 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Fork() {
   return std::unique_ptr<Runner>(new Runner(this, request.id, std::move(ends[0]), std::move(reader)));
 }
 
-void RunnerHost::Prepare(int runners) {
+void RunnerHost::Prepare(int runners, int least) {
+  if (prepared_.size() >= static_cast<size_t>(least)) return;
   while (prepared_.size() < static_cast<size_t>(runners)) {
     auto runner = Fork();
     if (!runner.ok()) return;  // Start will see why
@@ -421,14 +422,17 @@ void RunnerHost::AwaitQuiet() {
 
 absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
   absl::Status last = absl::UnavailableError("the candidate runners' zygote does not stay up");
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    if (attempt > 0 || lost_) HONE_RETURN_IF_ERROR(StartZygote());
+  bool spent = lost_;  // the zygote, for all we know
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    if (spent) HONE_RETURN_IF_ERROR(StartZygote());
+    spent = prepared_.empty();  // a runner that is forked now and fails is its fault; one that waited may have been killed
     Prepare(1);
-    if (prepared_.empty()) continue;
-    std::unique_ptr<Runner> runner = std::move(prepared_.front());
-    prepared_.pop_front();
-    last = runner->AwaitHello(SteadyTime::Now() + kProcessEnd);
-    if (last.ok()) return runner;
+    while (!prepared_.empty()) {
+      std::unique_ptr<Runner> runner = std::move(prepared_.front());
+      prepared_.pop_front();
+      last = runner->AwaitHello(SteadyTime::Now() + kProcessEnd);
+      if (last.ok()) return runner;
+    }
   }
   return last;
 }

@@ -97,6 +97,8 @@ class Runner {
   /// Call 0 of the table with the device's checks on. `kernels_off`: launches do nothing and succeed, where the device
   /// can do that; what the outputs hold afterwards was not made by kernels.
   absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off, SteadyTime deadline);
+  /// How it ended, once it is known to be gone: kEnded with the exit code or the signal.
+  absl::StatusOr<RunnerReport> AwaitEnd() { return End(RunnerReport()); }
   /// What it wrote to standard output and error so far, at most 64 KiB; the rest was lost.
   std::string TakeOutput();
 
@@ -126,8 +128,10 @@ class RunnerHost {
   static absl::StatusOr<std::unique_ptr<RunnerHost>> Create(RunnerHostOptions options);
   ~RunnerHost();
 
-  /// Has the zygote fork runners ahead of need, until so many are ready. Not to be called while something is timed.
-  void Prepare(int runners);
+  /// Has the zygote fork runners ahead of need, until there are so many, once fewer than `least` are left. Not to be called
+  /// while something is timed.
+  void Prepare(int runners, int least);
+  void Prepare(int runners) { Prepare(runners, runners); }
   /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
   absl::StatusOr<std::unique_ptr<Runner>> Start();
   /// Waits until the processes of all dropped runners have ended.
@@ -139,6 +143,8 @@ class RunnerHost {
   /// From another thread: commands that run fail soon, and so do all later ones.
   void Interrupt();
 
+  /// Whether its candidates are Python's.
+  bool interpreted() const { return !options_.interpreter.empty(); }
   /// "bubblewrap" or "none".
   const std::string& sandbox() const { return sandbox_; }
   bool switches_kernels() const { return options_.switches_kernels; }

@@ -87,4 +87,8 @@ double RelativeHalfWidth(const Estimate& estimate) {
   return (estimate.high - estimate.low) / 2 / estimate.median;
 }
 
+bool CanNarrow(const Estimate& estimate, int most, double target) {
+  return RelativeHalfWidth(estimate) * std::sqrt(static_cast<double>(estimate.samples) / most) <= target;
+}
+
 }  // namespace hone::verifier

@@ -24,4 +24,8 @@ Estimate Speedup(const std::vector<double>& baseline, const std::vector<double>&
 /// Half the width of the interval relative to the median.
 double RelativeHalfWidth(const Estimate& estimate);
 
+/// Whether the interval can be expected to be as narrow as `target`, relative to the median, once there are `most` pairs: it
+/// shrinks with the square root of their number.
+bool CanNarrow(const Estimate& estimate, int most, double target);
+
 }  // namespace hone::verifier

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -17,6 +18,8 @@
 #include "absl/time/clock.h"
 #include "base/steady_time.h"
 #include "lane/bench.h"
+#include "verifier/device/device.h"
+#include "verifier/lane/findings.h"
 #include "verifier/sandbox/bubblewrap.h"
 
 namespace hone::verifier {
@@ -113,7 +116,44 @@ TEST_CASE("Runners that were forked ahead and killed are replaced", "[verifier][
   }
   REQUIRE(runners.size() > 1);
   for (size_t i = 1; i < runners.size(); ++i) kill(runners[i], SIGKILL);
-  CheckRecovery(job);
+  while (Descendants("hone-runner").size() > 1) absl::SleepFor(absl::Milliseconds(5));
+  const auto verdict = Bench::Get().lane().Judge(job);
+  INFO(verdict.status());
+  REQUIRE(verdict.ok());
+  CHECK(verdict->ok());
+}
+
+TEST_CASE("Whoever was killed after its answer was killed; whoever ended then meant to", "[verifier][lane]") {
+  RunnerReport ended;
+  ended.kind = RunnerReport::Kind::kEnded;
+  ended.status = SIGKILL;
+  const Finding killed = ExplainGone(ended, CpuDeviceTable(), "");
+  CHECK(killed.from_outside);
+  CHECK(killed.status != VerdictStatus::kCheat);
+  ended.exited = true;
+  ended.status = 0;
+  CHECK(ExplainGone(ended, CpuDeviceTable(), "").status == VerdictStatus::kCheat);
+  ended.exited = false;
+  ended.status = SIGTERM;
+  CHECK(ExplainGone(ended, CpuDeviceTable(), "").status == VerdictStatus::kCheat);
+}
+
+TEST_CASE("A runner killed at any moment is never held against its candidate", "[verifier][lane]") {
+  LaneJob job = Job(kRowScale);
+  job.protocol.min_rounds = job.protocol.max_rounds = 40;
+  std::mt19937 random(7);
+  for (int i = 0; i < 12; ++i) {
+    const absl::Duration when = absl::Microseconds(std::uniform_int_distribution<int>(0, 120'000)(random));
+    std::thread killer([&] {
+      absl::SleepFor(when);
+      const std::vector<pid_t> pids = Descendants("hone-runner");
+      if (pids.size() > 1) kill(pids[1 + random() % (pids.size() - 1)], SIGKILL);
+    });
+    const auto verdict = Bench::Get().lane().Judge(job);
+    killer.join();
+    INFO("after " << when << ": " << verdict.status() << (verdict.ok() ? verdict->message : ""));
+    CHECK((absl::IsUnavailable(verdict.status()) || (verdict.ok() && verdict->ok())));
+  }
 }
 
 TEST_CASE("Helpers killed in the middle of a candidate are not held against it", "[verifier][lane]") {

@@ -58,6 +58,13 @@ TEST_CASE("One pair is no evidence of its own precision", "[verifier][timing]") 
   CHECK(estimate.high == 6);
 }
 
+TEST_CASE("Four times as many pairs can be expected to halve the interval", "[verifier][timing]") {
+  const Estimate estimate = {1.0, 0.98, 1.02, 16};  // half width 0.02
+  CHECK(CanNarrow(estimate, 64, 0.0101));
+  CHECK_FALSE(CanNarrow(estimate, 64, 0.0099));
+  CHECK_FALSE(CanNarrow({0, 0, 0, 16}, 64, 0.01));
+}
+
 TEST_CASE("The ratio of means is KernelBench's statistic, not the mean of ratios", "[verifier][timing]") {
   const Estimate estimate = Speedup({1, 9}, {1, 3}, SpeedupStatistic::kRatioOfMeans);
   CHECK(estimate.median == 2.5);
