@@ -50,6 +50,7 @@ struct Arguments {
   std::string machine = "NVIDIA H200, 16 cores";
   int kernels = 30;
   int repeats = 20;
+  int seconds = 3600;
   int lane_candidates = 40;
   int port = 19464;
 };
@@ -99,6 +100,7 @@ class DeviceBench {
       if (what == "lane") HONE_RETURN_IF_ERROR(MeasureLane());
       if (what == "cached") HONE_RETURN_IF_ERROR(MeasureCached());
       if (what == "cv") HONE_RETURN_IF_ERROR(MeasureRepeats());
+      if (what == "observe") HONE_RETURN_IF_ERROR(Observe());
       if (!arguments_.record.empty()) HONE_RETURN_IF_ERROR(RecordResults(arguments_.record, results_));
     }
     return absl::OkStatus();
@@ -251,57 +253,131 @@ class DeviceBench {
     return absl::OkStatus();
   }
 
-  /// Right answers at their recorded shape and at parts of it, each judged again and again.
-  absl::Status MeasureRepeats() {
-    std::vector<VerifyRequest> kernels;
-    std::map<std::string, int> taken;
-    for (const double scale : {1.0, 1.0 / 8, 1.0 / 64}) {
-      for (const RecordedSample& sample : samples_) {
-        if (sample.verdict != "ok" || taken[sample.task]++ % 64 != 0 || static_cast<int>(kernels.size()) >= arguments_.kernels) continue;
-        HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(sample));
-        if (request.task.timing_gpu.empty()) continue;
-        auto largest = request.task.timing_gpu.begin();
-        for (auto at = largest; at != request.task.timing_gpu.end(); ++at) largest = at->second > largest->second ? at : largest;
-        largest->second = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(largest->second) * scale));
-        request.protocol.check_variants = false;
-        request.protocol.check_profiles = false;
-        kernels.push_back(std::move(request));
+  /// What the vendor's tools say about a faulty, a wrong and a right answer; nothing is recorded.
+  absl::Status Observe() {
+    for (const char* wanted : {"oob_write", "crash", "wrong", "ok"}) {
+      const auto sample = std::find_if(samples_.begin(), samples_.end(), [&](const RecordedSample& s) { return s.verdict == wanted; });
+      if (sample == samples_.end()) continue;
+      HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(*sample));
+      request.protocol.baselines.clear();
+      request.protocol.sanitize = request.protocol.profile = true;
+      const SteadyTime start = SteadyTime::Now();
+      HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(request));
+      std::printf("  %s %s: %s %s in %.1f s\n%s\n", sample->task.c_str(), wanted, std::string(Name(verdict.status)).c_str(), verdict.message.c_str(),
+                  absl::ToDoubleSeconds(SteadyTime::Now() - start), verdict.sanitizer_report.c_str());
+      for (const RuleHit& hit : verdict.rules) std::printf("    %s: %s\n", hit.rule.c_str(), hit.evidence.c_str());
+      for (const KernelProfile& k : verdict.profile) {
+        std::printf("    %s: %ld launched, %.4g us, share %.2f, occupancy %.2f, %.4g bytes, %.4g flop, roofline %.2f\n", k.kernel.c_str(),
+                    static_cast<long>(k.launches), k.time_ns / 1e3, k.share, k.occupancy, k.bytes, k.flop, k.roofline);
       }
-      taken.clear();
-    }
-    std::vector<double> spread;
-    for (const VerifyRequest& request : kernels) {
-      std::vector<double> speedups, candidate, baseline, seconds;
-      int rounds = 0, calls = 0;
-      for (int i = 0; i < arguments_.repeats; ++i) {
-        HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(request));
-        if (!verdict.ok() || verdict.speed() == nullptr) {
-          std::printf("  %s: %s %s\n", request.task.id.c_str(), std::string(Name(verdict.status)).c_str(), verdict.message.c_str());
-          break;
-        }
-        speedups.push_back(verdict.speed()->speedup.median);
-        candidate.push_back(verdict.speed()->candidate_ns);
-        baseline.push_back(verdict.speed()->baseline_ns);
-        seconds.push_back(verdict.seconds.time);
-        rounds += verdict.speed()->speedup.samples;
-        calls = verdict.speed()->calls_per_round;
-      }
-      if (speedups.size() < 2) continue;
-      const double cv = CoefficientOfVariation(speedups);
-      std::printf("  %s %s: %.4g us, %.4gx, CV %.3f %% (candidate %.3f %%, baseline %.3f %%), %.0f rounds of %d calls, %.2f s\n",
-                  request.task.id.c_str(), FormatSizes(request.task.timing_gpu).c_str(), Quantile(candidate, 0.5) / 1e3,
-                  Quantile(speedups, 0.5), 100 * cv, 100 * CoefficientOfVariation(candidate), 100 * CoefficientOfVariation(baseline),
-                  static_cast<double>(rounds) / static_cast<double>(speedups.size()), calls, Quantile(seconds, 0.5));
       std::fflush(stdout);
-      spread.push_back(100 * cv);
     }
-    Add("verifier.speedup_cv_p50", Quantile(spread, 0.5), "%");
-    Add("verifier.speedup_cv_p90", Quantile(spread, 0.9), "%");
-    Add("verifier.speedup_cv_kernels", static_cast<double>(spread.size()), "kernels");
     return absl::OkStatus();
   }
 
+  /// What the verdicts on one kernel said.
+  struct Repeats {
+    VerifyRequest request;
+    std::vector<double> speedup, candidate_ns, baseline_ns, seconds, rounds;
+    int calls = 0;
+  };
+
+  /// Right answers at parts of their recorded shape, so that they take 5 us to 20 ms, each judged again and again. All are
+  /// judged a few times before any is judged more often: what is recorded when the time is over is about all of them.
+  absl::Status MeasureRepeats() {
+    HONE_ASSIGN_OR_RETURN(std::vector<Repeats> kernels, KernelsToRepeat());
+    HONE_RETURN_IF_ERROR(BuildAhead(kernels));
+    const SteadyTime until = started_ + absl::Seconds(arguments_.seconds);
+    constexpr int kOfPass = 4;
+    for (int done = 0; done < arguments_.repeats && SteadyTime::Now() < until; done += kOfPass) {
+      for (Repeats& kernel : kernels) {
+        for (int i = done; i < std::min(done + kOfPass, arguments_.repeats) && SteadyTime::Now() < until; ++i) {
+          HONE_RETURN_IF_ERROR(RepeatOnce(kernel));
+        }
+      }
+      ReportRepeats(kernels);
+      if (!arguments_.record.empty()) HONE_RETURN_IF_ERROR(RecordResults(arguments_.record, results_));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Repeats>> KernelsToRepeat() {
+    std::vector<Repeats> kernels;
+    for (const double scale : {1.0 / 2, 1.0 / 8, 1.0 / 32}) {
+      std::set<std::string> taken;
+      for (const RecordedSample& sample : samples_) {
+        if (sample.verdict != "ok" || static_cast<int>(kernels.size()) >= arguments_.kernels) continue;
+        if (!taken.insert(sample.task).second) continue;
+        Repeats kernel;
+        HONE_ASSIGN_OR_RETURN(kernel.request, RequestFor(sample));
+        Sizes& sizes = kernel.request.task.timing_gpu;
+        if (sizes.empty()) continue;
+        const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+        int64_t& largest = std::max_element(sizes.begin(), sizes.end(), less)->second;
+        largest = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(largest) * scale));
+        kernel.request.protocol.check_variants = false;
+        kernel.request.protocol.check_profiles = false;
+        kernel.request.protocol.keep_samples = true;
+        kernels.push_back(std::move(kernel));
+      }
+    }
+    return kernels;
+  }
+
+  /// Compiles are no part of what repeats.
+  absl::Status BuildAhead(const std::vector<Repeats>& kernels) {
+    std::vector<VerifyRequest> requests;
+    for (const Repeats& kernel : kernels) {
+      requests.push_back(kernel.request);
+      requests.back().protocol.baselines.clear();
+    }
+    return client_->VerifyAll(requests, [](size_t, const Verdict&) {});
+  }
+
+  absl::Status RepeatOnce(Repeats& kernel) {
+    HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(kernel.request));
+    const Timing* timing = verdict.speed();
+    if (!verdict.ok() || timing == nullptr) {
+      std::printf("  %s %s: %s %s\n", kernel.request.task.id.c_str(), FormatSizes(kernel.request.task.timing_gpu).c_str(),
+                  std::string(Name(verdict.status)).c_str(), verdict.message.c_str());
+      return absl::OkStatus();
+    }
+    std::printf("    %s %s: %.5gx, %.5g us against %.5g us, rounds differ by %.2f %%, %d of %d calls, check %.3f time %.3f overhead %.3f s\n",
+                kernel.request.task.id.c_str(), FormatSizes(kernel.request.task.timing_gpu).c_str(), timing->speedup.median,
+                timing->candidate_ns / 1e3, timing->baseline_ns / 1e3, 100 * CoefficientOfVariation(timing->samples),
+                timing->speedup.samples, timing->calls_per_round, verdict.seconds.check, verdict.seconds.time,
+                verdict.seconds.lane_overhead);
+    std::fflush(stdout);
+    kernel.speedup.push_back(timing->speedup.median);
+    kernel.candidate_ns.push_back(timing->candidate_ns);
+    kernel.baseline_ns.push_back(timing->baseline_ns);
+    kernel.seconds.push_back(verdict.seconds.time);
+    kernel.rounds.push_back(timing->speedup.samples);
+    kernel.calls = timing->calls_per_round;
+    return absl::OkStatus();
+  }
+
+  void ReportRepeats(const std::vector<Repeats>& kernels) {
+    std::vector<double> spread, repeats;
+    for (const Repeats& kernel : kernels) {
+      if (kernel.speedup.size() < 2) continue;
+      spread.push_back(100 * CoefficientOfVariation(kernel.speedup));
+      repeats.push_back(static_cast<double>(kernel.speedup.size()));
+      std::printf("  %s %s: %.4g us, %.4gx, CV %.3f %% (candidate %.3f %%, baseline %.3f %%), %.0f rounds of %d calls, %.2f s\n",
+                  kernel.request.task.id.c_str(), FormatSizes(kernel.request.task.timing_gpu).c_str(),
+                  Quantile(kernel.candidate_ns, 0.5) / 1e3, Quantile(kernel.speedup, 0.5), spread.back(),
+                  100 * CoefficientOfVariation(kernel.candidate_ns), 100 * CoefficientOfVariation(kernel.baseline_ns),
+                  Quantile(kernel.rounds, 0.5), kernel.calls, Quantile(kernel.seconds, 0.5));
+    }
+    if (spread.empty()) return;
+    Add("verifier.speedup_cv_p50", Quantile(spread, 0.5), "%");
+    Add("verifier.speedup_cv_p90", Quantile(spread, 0.9), "%");
+    Add("verifier.speedup_cv_kernels", static_cast<double>(spread.size()), "kernels");
+    Add("verifier.speedup_cv_repeats", Quantile(repeats, 0), "verdicts of each kernel, at least");
+  }
+
   const Arguments arguments_;
+  const SteadyTime started_ = SteadyTime::Now();
   std::vector<RecordedSample> samples_;
   std::map<std::string, Signature> signatures_;
   std::string screen_;  // of the server
@@ -316,7 +392,7 @@ int Main(int argc, char** argv) {
   CLI::App app{"Measures the verifier on a GPU"};
   Arguments arguments;
   app.add_option("samples", arguments.samples, "Recorded answers, .jsonl")->required();
-  app.add_option("--what", arguments.what, "screened, unscreened, lane, cached, cv")->delimiter(',');
+  app.add_option("--what", arguments.what, "screened, unscreened, lane, cached, cv, observe")->delimiter(',');
   app.add_option("--device", arguments.device, "cuda, or cpu to try the program out");
   app.add_option("--python", arguments.python, "Interpreter with torch");
   app.add_option("--sandbox", arguments.sandbox, "bubblewrap or none; default: as the verifier chooses");
@@ -326,6 +402,7 @@ int Main(int argc, char** argv) {
   app.add_option("--machine", arguments.machine, "Where");
   app.add_option("--kernels", arguments.kernels, "cv: how many");
   app.add_option("--repeats", arguments.repeats, "cv: verdicts of each");
+  app.add_option("--seconds", arguments.seconds, "cv: time since the program's start; what is not measured by then is left out");
   app.add_option("--lane-candidates", arguments.lane_candidates, "lane: how many");
   app.add_option("--port", arguments.port, "Of the verifiers' metrics");
   CLI11_PARSE(app, argc, argv);
