@@ -43,20 +43,22 @@ struct CoreShares {
   std::vector<int> others;
 };
 
-/// Four cores a GPU, for its judge, candidate, reference, and a runner that gets ready; where that is more than half of
-/// them, one half for all GPUs together. Fewer than four cores are everybody's: nothing is bound.
+/// Three cores a GPU: its judge waits awake, candidate and reference take turns, and the driver has threads of its own. Where
+/// that is more than half of them, one half for all GPUs together. They are the last ones, because the first serve interrupts.
+/// Fewer than four cores are everybody's: nothing is bound.
 inline CoreShares ShareCores(size_t gpus, const std::vector<int>& cores) {
-  constexpr size_t kOfLane = 4;
+  constexpr size_t kOfLane = 3, kFew = 4;
   CoreShares shares;
   shares.lanes.resize(gpus);
-  if (gpus == 0 || cores.size() < kOfLane) return shares;
+  if (gpus == 0 || cores.size() < kFew) return shares;
   const size_t half = cores.size() / 2;
   const bool apart = gpus * kOfLane <= half;
+  const size_t first = cores.size() - (apart ? gpus * kOfLane : half);
   for (size_t gpu = 0; gpu < gpus; ++gpu) {
-    const auto begin = cores.begin() + static_cast<std::ptrdiff_t>(apart ? gpu * kOfLane : 0);
+    const auto begin = cores.begin() + static_cast<std::ptrdiff_t>(first + (apart ? gpu * kOfLane : 0));
     shares.lanes[gpu].assign(begin, begin + static_cast<std::ptrdiff_t>(apart ? kOfLane : half));
   }
-  shares.others.assign(cores.begin() + static_cast<std::ptrdiff_t>(apart ? gpus * kOfLane : half), cores.end());
+  shares.others.assign(cores.begin(), cores.begin() + static_cast<std::ptrdiff_t>(first));
   return shares;
 }
 

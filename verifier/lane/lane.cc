@@ -12,6 +12,7 @@
 #include "base/steady_time.h"
 #include "verifier/device/cuda/driver.h"
 #include "verifier/device/musa/dialect.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/lane/buffers.h"
 #include "verifier/lane/checker.h"
 #include "verifier/lane/findings.h"
@@ -58,6 +59,8 @@ class DeviceLane : public Lane {
     worker.python = options.python;
     worker.script = ResourcePath("lane/reference_worker.py");
     worker.cpu_core = options.cpu_core;
+    lane->KeepApart();
+    worker.cores = lane->child_cores_;
     if (!lane->device_->properties().emulated) {
       worker.device = lane->device_->table().torch_device;
       worker.environment = DeviceEnvironment(*lane->device_);
@@ -68,6 +71,7 @@ class DeviceLane : public Lane {
     host.program = (prefix / "bin" / "hone-runner").string();
     host.sandbox = options.sandbox;
     host.cpu_core = options.cpu_core;
+    host.cores = lane->child_cores_;
     host.pause = !lane->device_->table().clock_is_wall;  // not yet measured with a driver's threads in the process
     HONE_RETURN_IF_ERROR(lane->ChooseRunners(prefix.string(), &host));
     lane->MakeObserver(host);
@@ -145,6 +149,7 @@ class DeviceLane : public Lane {
     host.start_timeout = absl::Seconds(120);
     host.sandbox = options_.sandbox;
     host.cpu_core = options_.cpu_core;
+    host.cores = child_cores_;
     host.pause = !device_->table().clock_is_wall;
     HONE_RETURN_IF_ERROR(StartRunners(std::move(host), python_));
     return &python_;
@@ -159,6 +164,15 @@ class DeviceLane : public Lane {
 
   /// Whether a compatibility toolchain's device is open.
   bool StandsIn() const { return device_->table().name != std::string(device_->table().backend); }
+
+  /// Where time is the wall's, a core for the judge alone: it waits awake for a runner's answer, and whoever shared its core
+  /// would keep it from seeing that. The driver's threads were there before and stay where they are.
+  void KeepApart() {
+    const std::vector<int> cores = AllowedCores();
+    if (!device_->table().clock_is_wall || cores.size() < 3) return;
+    child_cores_.assign(cores.begin() + 1, cores.end());
+    own_core_.emplace(std::vector<int>{cores.front()});
+  }
 
   bool OnGpu() const { return !device_->properties().emulated; }
   void PrepareRunners(RunnerHost& host) const {
@@ -382,6 +396,8 @@ class DeviceLane : public Lane {
   absl::Status health_;  // of the device, as the last probe left it
   const LaneOptions options_;
   absl::Mutex python_mutex_;  // guards the hosts' pointers against Interrupt
+  std::vector<int> child_cores_;        // of worker and runners; empty: any
+  std::optional<ScopedCores> own_core_;  // of the thread that made the lane, which is the one that judges
   // In the order of need: what stands below uses what stands above.
   SecretSeeds seeds_;
   std::unique_ptr<Device> device_;

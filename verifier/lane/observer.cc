@@ -207,7 +207,7 @@ absl::StatusOr<std::string> Observer::Sanitize(const LaneJob& job, const CheckCa
   HONE_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("hone-observe"));
   HONE_RETURN_IF_ERROR(Describe(job, check, folder.path()));
   for (const char* tool : {"memcheck", "racecheck", "initcheck", "synccheck"}) {
-    HONE_ASSIGN_OR_RETURN(const std::string output, Watch({options_.checker, "--tool", tool, "--show-backtrace", "no", "--print-limit", "8"},
+    HONE_ASSIGN_OR_RETURN(const std::string output, Watch({options_.checker, "--tool", tool, "--show-backtrace", "no", "--print-limit", "3"},
                                                           folder.path()));
     if (!absl::StrContains(output, "COMPUTE-SANITIZER")) {
       return absl::UnavailableError(absl::StrCat("compute-sanitizer does not start: ", output.substr(0, 300)));

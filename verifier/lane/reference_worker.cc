@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "base/strings.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/timing/statistics.h"
 
 namespace hone::verifier {
@@ -157,7 +158,10 @@ absl::Status ReferenceWorker::StartIfGone() {
   if (options_.device.empty()) spawn.environment.push_back("CUDA_VISIBLE_DEVICES=");
   spawn.environment.insert(spawn.environment.end(), options_.environment.begin(), options_.environment.end());
   spawn.pass_fds = {{theirs.get(), 3}, {2, 2}};
-  HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
+  HONE_ASSIGN_OR_RETURN(Child child, [&] {
+    const ScopedCores cores(options_.cores);
+    return Child::Spawn(spawn);
+  }());
   child_ = std::move(child);
   interruptible_ = child_->pid();
   socket_ = std::move(own);

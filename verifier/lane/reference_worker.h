@@ -27,6 +27,7 @@ struct ReferenceWorkerOptions {
   std::string python;   // interpreter with torch
   std::string script;   // reference_worker.py
   int cpu_core = -1;    // -1: any
+  std::vector<int> cores;  // that it keeps to; empty: those of this process
   std::string device;   // where references run, as torch calls it: "cuda"; empty: the CPU
   std::vector<std::string> environment;  // "KEY=value" besides its own
   absl::Duration timeout = absl::Seconds(120);  // of one call

@@ -89,7 +89,7 @@ absl::StatusOr<TaskSets*> TaskSetsCache::Get(const Task& task, const Signature& 
   HONE_ASSIGN_OR_RETURN(TaskSets sets, Make(task, signature, protocol, format));
   entries_.push_front({key, std::move(sets)});
   by_key_[key] = entries_.begin();
-  DropOldest();
+  MakeRoom(0);
   return &entries_.front().sets;
 }
 
@@ -158,6 +158,7 @@ absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signatur
   sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
                                                     std::min<int64_t>(limits_.slots, affordable)));
   sets.least_slots = static_cast<int>(std::min<int64_t>(for_cache, sets.slots));
+  sets.cold_slots = static_cast<int>(std::min<int64_t>(2 * device_->properties().cache_bytes / set_bytes + 1, sets.slots));
   sets.layout = LayOut(sets, signature);
   return absl::OkStatus();
 }
@@ -214,6 +215,7 @@ absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int
     spec.share_parameters = sets.share_parameters;
     spec.shared_seed = sets.shared_seed;
     spec.capacity = Capacity(count, sets.slots);
+    MakeRoom(spec.capacity * PackSet(sets.timed_plan.tensors).bytes);
     sets.rounds.push_back(std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan, std::move(spec)));
   } else if (wanted >= sets.rounds.size()) {
     seen = true;  // no room for more: what this candidate saw in an earlier round makes way
@@ -222,6 +224,7 @@ absl::StatusOr<Pool*> TaskSetsCache::Round(const Task& task, TaskSets& sets, int
   if (slot->capacity() < count) {  // an earlier candidate was slower, and needed fewer
     PoolSpec spec = slot->spec();
     spec.capacity = Capacity(count, sets.slots);
+    MakeRoom(spec.capacity * PackSet(sets.timed_plan.tensors).bytes);
     worker_->Release(slot->id());
     slot = std::make_unique<Pool>(device_, next_pool_++, sets.timed_plan, std::move(spec));
   }
@@ -247,8 +250,8 @@ void TaskSetsCache::Drop(std::list<Entry>::iterator entry) {
   entries_.erase(entry);
 }
 
-void TaskSetsCache::DropOldest() {
-  int64_t total = 0;
+void TaskSetsCache::MakeRoom(int64_t bytes) {
+  int64_t total = bytes;
   for (const Entry& entry : entries_) total += entry.sets.bytes();
   while (entries_.size() > 1 && total > limits_.all_bytes) {
     total -= entries_.back().sets.bytes();

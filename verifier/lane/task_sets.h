@@ -46,6 +46,7 @@ struct TaskSets {
   CallPlan timed_plan;
   int slots = 0;                         // sets that one timed round can have
   int least_slots = 0;                   // and must have, for the cache to hold none
+  int cold_slots = 0;                    // whose sets are twice the device's cache: whoever goes over them finds them cold
   bool share_parameters = false;         // weights too large for a copy in every slot, or those of one module
   int64_t shared_seed = -1;              // of the weights in all rounds; -1: each round its own
   std::vector<std::unique_ptr<Pool>> rounds;  // filled when a candidate first needs them
@@ -81,7 +82,7 @@ class TaskSetsCache {
   /// they differ from call to call; a Python module holds its weights, so that they are the same in all calls on a case.
   absl::StatusOr<TaskSets*> Get(const Task& task, const Signature& signature, const Protocol& protocol, Format format);
   /// At least `count` sets for timed round `round`, contents that this candidate has not seen. Where the
-  /// memory for a task is spent, an earlier round's are filled anew.
+  /// memory for a task is spent, an earlier round's are filled anew; where that for all is, other tasks make way.
   absl::StatusOr<Pool*> Round(const Task& task, TaskSets& sets, int round, int count);
 
  private:
@@ -94,7 +95,8 @@ class TaskSetsCache {
   TimedLayout LayOut(const TaskSets& sets, const Signature& signature);
   int Capacity(int count, int slots) const;
   void Drop(std::list<Entry>::iterator entry);
-  void DropOldest();
+  /// Drops tasks other than the one used last until all take so many bytes less than they may.
+  void MakeRoom(int64_t bytes);
 
   const Device* device_;
   ReferenceWorker* worker_;

@@ -82,7 +82,9 @@ struct Timer::Session {
   int Slots() const {
     int slots = SlotsOfRunners();
     for (const Party& party : parties) {
-      slots = std::max(slots, party.runner == nullptr ? std::min(party.calls + WorkerWarm(), sets.slots) : 1);
+      // On a device it goes over the sets again, once they are more than the cache holds.
+      const int most = core != nullptr ? sets.slots : std::max(sets.cold_slots, slots);
+      slots = std::max(slots, party.runner == nullptr ? std::min({party.calls + WorkerWarm(), most, sets.slots}) : 1);
     }
     return slots;
   }

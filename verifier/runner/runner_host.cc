@@ -18,6 +18,7 @@
 #include "base/descriptor_message.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
+#include "verifier/lane/affinity.h"
 #include "verifier/sandbox/bubblewrap.h"
 #include "verifier/sandbox/seccomp.h"
 
@@ -362,7 +363,10 @@ absl::Status RunnerHost::StartZygote() {
   spawn.inherit_environment = false;
   spawn.pass_fds.emplace_back(ends[1].get(), 3);
   spawn.pass_fds.emplace_back(2, 2);
-  HONE_ASSIGN_OR_RETURN(Child child, Child::Spawn(spawn));
+  HONE_ASSIGN_OR_RETURN(Child child, [&] {
+    const ScopedCores cores(options_.cores);
+    return Child::Spawn(spawn);
+  }());
   ends[1].Reset();
   ZygoteReady ready;
   if (!AwaitReadable(ends[0].get(), SteadyTime::Now() + options_.start_timeout) ||

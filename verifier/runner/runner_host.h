@@ -31,6 +31,7 @@ struct RunnerHostOptions {
   std::vector<std::string> libraries;    // loaded by the zygote for all artefacts: the emulator's runtime
   bool switches_kernels = false;         // they count launches, and can let them do nothing
   int cpu_core = -1;                     // -1: any
+  std::vector<int> cores;                // that all of it keeps to; empty: those of this process
   bool pause = true;                     // runners are stopped while they have no command
   int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner; 0: unlimited
   std::vector<std::string> environment;  // "KEY=value": all of it

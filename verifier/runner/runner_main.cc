@@ -222,13 +222,13 @@ class Runner {
     while (Receive(socket_, &command, &fds)) {
       g_process->epoch = command.epoch;
       if (!Send(socket_, Obey(command, fds))) return 1;
-      if (gpu_ != nullptr) LookForNext();
+      if (gpu_ != nullptr && command.kind == CommandKind::kRun && command.call_count == 0) LookForNext();
     }
     return 0;
   }
 
  private:
-  /// A timed round follows at once on the message that wakes this process: waiting awake spares the round the waking.
+  /// A timed round follows at once on the empty one that wakes this process: waiting awake spares the round the waking.
   void LookForNext() const {
     constexpr int64_t kLookNs = 300'000;
     pollfd item = {socket_, POLLIN, 0};

@@ -388,11 +388,11 @@ class Runner:
                 return
             command = Command.from_buffer_copy(data)
             self.send(self.obey(command, descriptors(ancillary)))
-            if self.device.name != "cpu":
+            if self.device.name != "cpu" and command.kind == K_RUN and command.call_count == 0:
                 self.look_for_next()
 
     def look_for_next(self):
-        """A timed round follows at once on the message that wakes this process: waiting awake spares the round the waking."""
+        """A timed round follows at once on the empty one that wakes this process: waiting awake spares the round the waking."""
         until = time.perf_counter_ns() + LOOK_NS
         while not select.select([self.connection], [], [], 0)[0] and time.perf_counter_ns() < until:
             pass

@@ -81,7 +81,7 @@ absl::Status Resolve(ServerConfig& config) {
     config.lanes = static_cast<int>(std::clamp<int64_t>(cores / 2, 1, std::max<int64_t>(1, MemoryGib() / kGibOfLane)));
   }
   // What is timed on a GPU needs cores that no compiler takes: for the judge, the candidate and the reference.
-  if (config.build_slots == 0) config.build_slots = gpus ? std::max(1, cores - 4) : cores;
+  if (config.build_slots == 0) config.build_slots = gpus ? std::max(1, cores - 3) : cores;
   if (config.screen_lanes == 0) config.screen_lanes = std::clamp(cores / 4, 1, 4);
   if (config.folder.empty()) config.folder = CacheFolder();
   if (config.python.empty()) config.python = Environment("HONE_PYTHON");

@@ -4,7 +4,7 @@
 //
 // Cores are those of the process's affinity mask. Lanes of the cpu device get half of them, one each where there are several
 // (verifier/lane/affinity.h); builds are short and many, so that there is a slot for each core and the kernel shares them out,
-// but for two cores that a GPU's lane keeps busy.
+// but for the three cores that a GPU's lane has to itself.
 
 #include <string>
 #include <vector>

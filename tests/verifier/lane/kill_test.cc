@@ -41,7 +41,8 @@ std::map<int, Process> Processes() {
     int pid = 0;
     if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
     std::ifstream file(entry.path() / "stat");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::string text;  // stays empty where the process has ended meanwhile
+    std::getline(file, text, '\0');
     const size_t open = text.find('('), close = text.rfind(')');
     if (close == std::string::npos) continue;
     processes[pid] = {std::atoi(text.c_str() + close + 4), text.substr(open + 1, close - open - 1)};

@@ -460,7 +460,7 @@ TEST_CASE("A GPU that fails one job after the other is kept from jobs until it s
   options.version = "test";
   options.build_slots = 2;
   options.lane_backoff_min = absl::Milliseconds(1);
-  options.quarantine_min = absl::Milliseconds(200);
+  options.quarantine_min = absl::Seconds(1);
   options.lanes.push_back({"cpu", "cpu:0", [&]() -> absl::StatusOr<std::unique_ptr<Lane>> {
                              if (!starts) return absl::FailedPreconditionError("its probe after a fault: wrong");
                              return std::make_unique<FlakyLane>(f.counts, broken, judged_by_broken);
