@@ -62,6 +62,20 @@ std::vector<pid_t> Descendants(const std::string& name) {
   return found;
 }
 
+/// Of the candidate runners: the zygote, or those that it forked. Their numbers tell nothing once they have wrapped around.
+std::vector<pid_t> Runners(bool zygote) {
+  const std::map<int, Process> processes = Processes();
+  std::vector<pid_t> found;
+  for (const pid_t pid : Descendants("hone-runner")) {
+    const auto at = processes.find(pid);
+    if (at == processes.end()) continue;
+    const auto parent = processes.find(at->second.parent);
+    const bool forked = parent != processes.end() && parent->second.name.rfind("hone-runner", 0) == 0;
+    if (forked != zygote) found.push_back(pid);
+  }
+  return found;
+}
+
 LaneJob Job(const std::string& source) {
   Bench& bench = Bench::Get();
   LaneJob job;
@@ -101,23 +115,25 @@ TEST_CASE("A killed sandbox costs at most one call", "[verifier][lane]") {
 
 TEST_CASE("A killed zygote costs at most one call", "[verifier][lane]") {
   const LaneJob job = Job(kRowScale);
-  const std::vector<pid_t> runners = Descendants("hone-runner");
-  REQUIRE(!runners.empty());
-  kill(runners.front(), SIGKILL);  // the lowest number is the oldest: the zygote, not one that it forked
+  const std::vector<pid_t> zygotes = Runners(/*zygote=*/true);
+  REQUIRE(!zygotes.empty());
+  for (const pid_t zygote : zygotes) kill(zygote, SIGKILL);
   CheckRecovery(job);
 }
 
 TEST_CASE("Runners that were forked ahead and killed are replaced", "[verifier][lane]") {
   const LaneJob job = Job(kRowScale);
   REQUIRE(Bench::Get().lane().Judge(job).ok());
-  std::vector<pid_t> runners = Descendants("hone-runner");
-  for (int wait = 0; runners.size() < 2 && wait < 100; ++wait) {  // the zygote forks when it gets round to it
-    absl::SleepFor(absl::Milliseconds(50));
-    runners = Descendants("hone-runner");
+  const auto wait_until = [](bool there) {  // the zygote forks, and sees ends, when it gets round to it
+    for (int wait = 0; Runners(/*zygote=*/false).empty() == there && wait < 600; ++wait) absl::SleepFor(absl::Milliseconds(50));
+    return Runners(/*zygote=*/false).empty() != there;
+  };
+  REQUIRE(wait_until(true));
+  for (int again = 0; again < 100 && !Runners(false).empty(); ++again) {  // one may be forked meanwhile
+    for (const pid_t runner : Runners(false)) kill(runner, SIGKILL);
+    absl::SleepFor(absl::Milliseconds(20));
   }
-  REQUIRE(runners.size() > 1);
-  for (size_t i = 1; i < runners.size(); ++i) kill(runners[i], SIGKILL);
-  while (Descendants("hone-runner").size() > 1) absl::SleepFor(absl::Milliseconds(5));
+  REQUIRE(wait_until(false));
   const auto verdict = Bench::Get().lane().Judge(job);
   INFO(verdict.status());
   REQUIRE(verdict.ok());
@@ -147,8 +163,8 @@ TEST_CASE("A runner killed at any moment is never held against its candidate", "
     const absl::Duration when = absl::Microseconds(std::uniform_int_distribution<int>(0, 120'000)(random));
     std::thread killer([&] {
       absl::SleepFor(when);
-      const std::vector<pid_t> pids = Descendants("hone-runner");
-      if (pids.size() > 1) kill(pids[1 + random() % (pids.size() - 1)], SIGKILL);
+      const std::vector<pid_t> pids = Runners(/*zygote=*/false);
+      if (!pids.empty()) kill(pids[random() % pids.size()], SIGKILL);
     });
     const auto verdict = Bench::Get().lane().Judge(job);
     killer.join();
