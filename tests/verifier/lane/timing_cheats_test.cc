@@ -19,8 +19,9 @@ std::string WithLaunch(const std::string& before) {
   return source.replace(source.find(line), line.size(), before + "\n" + line);
 }
 
-TEST_CASE("Skipping every second call once the checks are over is CHEAT", "[verifier][lane]") {
-  const Verdict verdict = Bench::Get().JudgeSource(WithLaunch("static int calls = 0; if (++calls > 16 && calls % 2) return;"));
+TEST_CASE("Skipping two of three calls once the checks are over is CHEAT", "[verifier][lane]") {
+  // Not every second one: on a busy machine a round may be one call after an untimed one, and skipping that gains nothing.
+  const Verdict verdict = Bench::Get().JudgeSource(WithLaunch("static int calls = 0; if (++calls > 16 && calls % 3) return;"));
   INFO(verdict.message);
   CHECK(verdict.status == VerdictStatus::kCheat);
   REQUIRE(verdict.rules.size() == 1);
