@@ -22,6 +22,18 @@ __device__ __forceinline__ uint32_t Pack(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&both);
 }
 
+/// sum + w . x of eight bf16 each, added in order.
+__device__ __forceinline__ float Dot8(uint4 w, uint4 x, float sum) {
+  sum = fmaf(Low(w.x), Low(x.x), sum);
+  sum = fmaf(High(w.x), High(x.x), sum);
+  sum = fmaf(Low(w.y), Low(x.y), sum);
+  sum = fmaf(High(w.y), High(x.y), sum);
+  sum = fmaf(Low(w.z), Low(x.z), sum);
+  sum = fmaf(High(w.z), High(x.z), sum);
+  sum = fmaf(Low(w.w), Low(x.w), sum);
+  return fmaf(High(w.w), High(x.w), sum);
+}
+
 __device__ __forceinline__ float WarpSum(float x) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);

@@ -18,17 +18,6 @@ __device__ __forceinline__ uint4 LoadWeights(const Bf16* at) {
   return v;
 }
 
-__device__ __forceinline__ float Dot8(uint4 w, uint4 x, float sum) {
-  sum = fmaf(Low(w.x), Low(x.x), sum);
-  sum = fmaf(High(w.x), High(x.x), sum);
-  sum = fmaf(Low(w.y), Low(x.y), sum);
-  sum = fmaf(High(w.y), High(x.y), sum);
-  sum = fmaf(Low(w.z), Low(x.z), sum);
-  sum = fmaf(High(w.z), High(x.z), sum);
-  sum = fmaf(Low(w.w), Low(x.w), sum);
-  return fmaf(High(w.w), High(x.w), sum);
-}
-
 // x, normalised when asked, into shared memory [rows][padded], zeros behind `in`.
 template <int kRows>
 __device__ void StageInput(const GemvArgs& a, Bf16* xs, int padded, float* scratch) {

@@ -120,17 +120,6 @@ struct Producer {
 
 __device__ __forceinline__ void Sync() { SyncFirst<kThreads>(); }
 
-__device__ __forceinline__ float Dot8(uint4 w, uint4 x, float sum) {
-  sum = fmaf(Low(w.x), Low(x.x), sum);
-  sum = fmaf(High(w.x), High(x.x), sum);
-  sum = fmaf(Low(w.y), Low(x.y), sum);
-  sum = fmaf(High(w.y), High(x.y), sum);
-  sum = fmaf(Low(w.z), Low(x.z), sum);
-  sum = fmaf(High(w.z), High(x.z), sum);
-  sum = fmaf(Low(w.w), Low(x.w), sum);
-  return fmaf(High(w.w), High(x.w), sum);
-}
-
 __device__ __forceinline__ uint4 ReadShared(const Bf16* at) { return *reinterpret_cast<const uint4*>(at); }
 
 struct Consumer {
