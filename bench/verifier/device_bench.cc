@@ -9,10 +9,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -20,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/results.h"
@@ -29,6 +32,7 @@
 #include "cli/samples/recorded_samples.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
+#include "verifier/lane/affinity.h"
 
 namespace hone::verifier {
 namespace {
@@ -50,9 +54,11 @@ struct Arguments {
   std::string machine = "NVIDIA H200, 16 cores";
   int kernels = 30;
   int repeats = 20;
+  int gpus = 1;
   int seconds = 3600;
   int lane_candidates = 40;
   int port = 19464;
+  std::vector<std::string> set;
 };
 
 /// A page of the metrics' server.
@@ -118,21 +124,30 @@ class DeviceBench {
     client_.reset();
     server_.reset();
     screen_ = screen;
+    HONE_ASSIGN_OR_RETURN(server_, StartServer(arguments_.device, screen, absl::StrCat("127.0.0.1:", arguments_.port)));
+    HONE_ASSIGN_OR_RETURN(client_, ClientOf(*server_));
+    // Starts what starts late: torch in the reference worker. Signatures are asked for anyhow.
+    for (const RecordedSample& sample : samples_) HONE_RETURN_IF_ERROR(RequestFor(sample).status());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<LocalServer>> StartServer(const std::string& device, const std::string& screen,
+                                                           const std::string& metrics) {
     LocalServerOptions options;
     options.python = arguments_.python;
     if (!arguments_.log.empty()) options.log_path = absl::StrCat(arguments_.log, ".", ++servers_);
     // The recordings were compiled by nvcc's bare command line.
-    options.extra_args = {absl::StrCat("--set=devices=[", arguments_.device, "]"),
-                          absl::StrCat("--set=screen=", screen), "--set=rescue_flags=false",
-                          absl::StrCat("--set=metrics=127.0.0.1:", arguments_.port)};
+    options.extra_args = {absl::StrCat("--set=devices=[", device, "]"), absl::StrCat("--set=screen=", screen),
+                          "--set=rescue_flags=false", absl::StrCat("--set=metrics=", metrics)};
+    for (const std::string& item : arguments_.set) options.extra_args.push_back("--set=" + item);
     if (!arguments_.sandbox.empty()) options.extra_args.push_back(absl::StrCat("--set=sandbox=", arguments_.sandbox));
-    HONE_ASSIGN_OR_RETURN(server_, LocalServer::Start(options));
-    ClientOptions client;
-    client.endpoints = {server_->endpoint()};
-    HONE_ASSIGN_OR_RETURN(client_, Client::Create(client));
-    // Starts what starts late: torch in the reference worker. Signatures are asked for anyhow.
-    for (const RecordedSample& sample : samples_) HONE_RETURN_IF_ERROR(RequestFor(sample).status());
-    return absl::OkStatus();
+    return LocalServer::Start(options);
+  }
+
+  static absl::StatusOr<std::unique_ptr<Client>> ClientOf(const LocalServer& server) {
+    ClientOptions options;
+    options.endpoints = {server.endpoint()};
+    return Client::Create(options);
   }
 
   absl::StatusOr<VerifyRequest> RequestFor(const RecordedSample& sample) {
@@ -286,15 +301,45 @@ class DeviceBench {
   /// judged a few times before any is judged more often: what is recorded when the time is over is about all of them.
   absl::Status MeasureRepeats() {
     HONE_ASSIGN_OR_RETURN(std::vector<Repeats> kernels, KernelsToRepeat());
-    HONE_RETURN_IF_ERROR(BuildAhead(kernels));
+    if (arguments_.gpus == 1) return RepeatShare(*client_, kernels, 0);
+    client_.reset();
+    server_.reset();
+    screen_.clear();
+    std::vector<absl::Status> ended(static_cast<size_t>(arguments_.gpus));
+    std::vector<std::thread> threads;
+    for (int gpu = 0; gpu < arguments_.gpus; ++gpu) {
+      threads.emplace_back([&, gpu] { ended[static_cast<size_t>(gpu)] = RepeatOnGpu(kernels, gpu); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : ended) HONE_RETURN_IF_ERROR(status);
+    return absl::OkStatus();
+  }
+
+  /// With a verifier of its own, on its share of the cores.
+  absl::Status RepeatOnGpu(std::vector<Repeats>& kernels, int gpu) {
+    const std::vector<int> all = AllowedCores();
+    const size_t share = all.size() / static_cast<size_t>(arguments_.gpus);
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(share * static_cast<size_t>(gpu));
+    const ScopedCores cores(std::vector<int>(first, first + static_cast<std::ptrdiff_t>(share)));
+    HONE_ASSIGN_OR_RETURN(const std::unique_ptr<LocalServer> server, StartServer(absl::StrCat(arguments_.device, ":", gpu), "off", ""));
+    HONE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ClientOf(*server));
+    return RepeatShare(*client, kernels, gpu);
+  }
+
+  /// Every kernel whose number leaves `gpu`, divided by that of the GPUs.
+  absl::Status RepeatShare(Client& client, std::vector<Repeats>& kernels, int gpu) {
+    std::vector<Repeats*> mine;
+    for (size_t i = static_cast<size_t>(gpu); i < kernels.size(); i += static_cast<size_t>(arguments_.gpus)) mine.push_back(&kernels[i]);
+    HONE_RETURN_IF_ERROR(BuildAhead(client, mine));
     const SteadyTime until = started_ + absl::Seconds(arguments_.seconds);
     constexpr int kOfPass = 4;
     for (int done = 0; done < arguments_.repeats && SteadyTime::Now() < until; done += kOfPass) {
-      for (Repeats& kernel : kernels) {
+      for (Repeats* kernel : mine) {
         for (int i = done; i < std::min(done + kOfPass, arguments_.repeats) && SteadyTime::Now() < until; ++i) {
-          HONE_RETURN_IF_ERROR(RepeatOnce(kernel));
+          HONE_RETURN_IF_ERROR(RepeatOnce(client, *kernel));
         }
       }
+      absl::MutexLock lock(&mutex_);
       ReportRepeats(kernels);
       if (!arguments_.record.empty()) HONE_RETURN_IF_ERROR(RecordResults(arguments_.record, results_));
     }
@@ -325,17 +370,18 @@ class DeviceBench {
   }
 
   /// Compiles are no part of what repeats.
-  absl::Status BuildAhead(const std::vector<Repeats>& kernels) {
+  static absl::Status BuildAhead(Client& client, const std::vector<Repeats*>& kernels) {
     std::vector<VerifyRequest> requests;
-    for (const Repeats& kernel : kernels) {
-      requests.push_back(kernel.request);
+    for (const Repeats* kernel : kernels) {
+      requests.push_back(kernel->request);
       requests.back().protocol.baselines.clear();
     }
-    return client_->VerifyAll(requests, [](size_t, const Verdict&) {});
+    return client.VerifyAll(requests, [](size_t, const Verdict&) {});
   }
 
-  absl::Status RepeatOnce(Repeats& kernel) {
-    HONE_ASSIGN_OR_RETURN(const Verdict verdict, client_->Verify(kernel.request));
+  absl::Status RepeatOnce(Client& client, Repeats& kernel) {
+    HONE_ASSIGN_OR_RETURN(const Verdict verdict, client.Verify(kernel.request));
+    absl::MutexLock lock(&mutex_);
     const Timing* timing = verdict.speed();
     if (!verdict.ok() || timing == nullptr) {
       std::printf("  %s %s: %s %s\n", kernel.request.task.id.c_str(), FormatSizes(kernel.request.task.timing_gpu).c_str(),
@@ -385,7 +431,8 @@ class DeviceBench {
   std::unique_ptr<Client> client_;
   std::vector<BenchResult> results_;
   int64_t fresh_ = 0;
-  int servers_ = 0;
+  std::atomic<int> servers_ = 0;
+  absl::Mutex mutex_;  // of results and standard output, while GPUs are measured at the same time
 };
 
 int Main(int argc, char** argv) {
@@ -402,9 +449,11 @@ int Main(int argc, char** argv) {
   app.add_option("--machine", arguments.machine, "Where");
   app.add_option("--kernels", arguments.kernels, "cv: how many");
   app.add_option("--repeats", arguments.repeats, "cv: verdicts of each");
+  app.add_option("--gpus", arguments.gpus, "cv: that share the kernels, each with a verifier of its own")->check(CLI::Range(1, 8));
   app.add_option("--seconds", arguments.seconds, "cv: time since the program's start; what is not measured by then is left out");
   app.add_option("--lane-candidates", arguments.lane_candidates, "lane: how many");
   app.add_option("--port", arguments.port, "Of the verifiers' metrics");
+  app.add_option("--set", arguments.set, "key=value for the verifier")->type_size(1)->allow_extra_args(false);
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = DeviceBench(std::move(arguments)).Run();
   if (status.ok()) return 0;

@@ -4,15 +4,19 @@
 //   service_bench all --record bench/results.json
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
@@ -50,6 +54,42 @@ double ChildrenSeconds() {
   getrusage(RUSAGE_CHILDREN, &usage);
   const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// What all processes below this one hold and have used: resident megabytes, processor seconds with those of their children
+/// that have ended.
+struct Descendants {
+  double mb = 0;
+  double seconds = 0;
+};
+
+Descendants Measure() {
+  constexpr size_t kParent = 1, kFirstTime = 11, kLastTime = 14, kPages = 21;  // proc(5), counted from the state
+  std::map<int, std::vector<std::string>> processes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    int pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+    const absl::StatusOr<std::string> stat = ReadFile(entry.path().string() + "/stat", 1 << 16);
+    if (!stat.ok() || stat->rfind(')') == std::string::npos) continue;  // it ended meanwhile
+    std::vector<std::string> fields = absl::StrSplit(stat->substr(stat->rfind(')') + 2), ' ');
+    if (fields.size() > kPages) processes[pid] = std::move(fields);
+  }
+  const auto number = [&](int pid, size_t field) {
+    int64_t value = 0;
+    return absl::SimpleAtoi(processes[pid][field], &value) ? value : 0;
+  };
+  Descendants total;
+  for (const auto& [pid, fields] : processes) {
+    int above = pid;
+    while (above != getpid() && processes.count(above) != 0) above = static_cast<int>(number(above, kParent));
+    if (above != getpid() || pid == getpid()) continue;
+    total.mb += static_cast<double>(number(pid, kPages)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
+    for (size_t field = kFirstTime; field <= kLastTime; ++field) {
+      total.seconds += static_cast<double>(number(pid, field)) / static_cast<double>(sysconf(_SC_CLK_TCK));
+    }
+  }
+  return total;
 }
 
 absl::StatusOr<std::unique_ptr<LocalServer>> StartServer(std::vector<std::string> settings) {
@@ -96,6 +136,29 @@ absl::StatusOr<Figures> Noop(const Arguments& arguments) {
   const double processor_seconds = ChildrenSeconds() - before;
   const double jobs = arguments.noop_jobs;
   return Figures{{"verifier.noop_per_s_per_core", jobs / processor_seconds, "1/s"}, {"verifier.noop_per_s", jobs / seconds, "1/s"}};
+}
+
+// ---- Its memory. ----
+
+/// A million jobs through one verifier; what it holds after a tenth of them is what it needs.
+absl::StatusOr<Figures> Memory(const Arguments&) {
+  constexpr int kJobs = 1'000'000, kBatch = 20'000;
+  HONE_ASSIGN_OR_RETURN(const Task task, LoadTask("row_range"));
+  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<LocalServer> server,
+                        StartServer({"--set=devices=[noop]", "--set=lanes=1", "--set=log_level=warning"}));
+  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ClientOf(*server));
+  Figures figures;
+  for (int done = 0; done < kJobs;) {
+    std::vector<VerifyRequest> requests(kBatch);
+    for (VerifyRequest& request : requests) {
+      request.task = task;
+      request.candidate.source = absl::StrCat("// ", done++, "\n", std::string(1000, 'x'));
+    }
+    HONE_RETURN_IF_ERROR(Send(*client, requests, nullptr).status());
+    if (done == kJobs / 10) figures.push_back({"verifier.noop_rss_mb_at_1e5", Measure().mb, "MB"});
+  }
+  figures.push_back({"verifier.noop_rss_mb_at_1e6", Measure().mb, "MB"});
+  return figures;
 }
 
 // ---- A verdict that is known. ----
@@ -146,10 +209,13 @@ absl::StatusOr<Figures> Cpu(const Arguments& arguments) {
   std::map<std::string, int> mix;
   HONE_ASSIGN_OR_RETURN(const double cold, Send(*client, requests, &mix));
   for (VerifyRequest& request : requests) request.use_cache = false;
+  const double before = Measure().seconds;
   HONE_ASSIGN_OR_RETURN(const double warm, Send(*client, requests, nullptr));
+  const double processor = Measure().seconds - before;
   for (const auto& [status, count] : mix) std::printf("  %d %s\n", count, status.c_str());
   const auto jobs = static_cast<double>(requests.size());
-  return Figures{{"verify_cpu.cold_per_s", jobs / cold, "1/s"}, {"verify_cpu.warm_per_s", jobs / warm, "1/s"}};
+  return Figures{{"verify_cpu.cold_per_s", jobs / cold, "1/s"}, {"verify_cpu.warm_per_s", jobs / warm, "1/s"},
+                 {"verify_cpu.warm_processor_ms", 1e3 * processor / jobs, "ms of processors a verdict"}};
 }
 
 // ---- All of it. ----
@@ -157,9 +223,9 @@ absl::StatusOr<Figures> Cpu(const Arguments& arguments) {
 absl::Status Bench(const Arguments& arguments) {
   Figures figures;
   const std::vector<std::pair<std::string, absl::StatusOr<Figures> (*)(const Arguments&)>> parts = {
-      {"noop", Noop}, {"cached", Cached}, {"cpu", Cpu}};
+      {"noop", Noop}, {"memory", Memory}, {"cached", Cached}, {"cpu", Cpu}};
   for (const auto& [name, part] : parts) {
-    if (arguments.what != "all" && arguments.what != name) continue;
+    if (arguments.what != name && (arguments.what != "all" || name == "memory")) continue;  // which takes minutes
     HONE_ASSIGN_OR_RETURN(const Figures measured, part(arguments));
     figures.insert(figures.end(), measured.begin(), measured.end());
   }
@@ -175,7 +241,7 @@ absl::Status Bench(const Arguments& arguments) {
 int Main(int argc, char** argv) {
   CLI::App app{"Measures the verifier as a service."};
   Arguments arguments;
-  app.add_option("what", arguments.what)->check(CLI::IsMember({"noop", "cached", "cpu", "all"}));
+  app.add_option("what", arguments.what)->check(CLI::IsMember({"noop", "memory", "cached", "cpu", "all"}));
   app.add_option("--jobs", arguments.noop_jobs, "of the no-op device")->check(CLI::Range(1, 100'000'000));
   app.add_option("--tasks", arguments.cpu_tasks, "of the CPU device")->check(CLI::Range(1, 100'000));
   app.add_option("--record", arguments.record, "results file to put the figures into");

@@ -41,7 +41,8 @@ constexpr int64_t kMemoryBytes = int64_t{16} << 30;  // address space of one too
 constexpr absl::Duration kScanTime = absl::Seconds(20);
 constexpr char kInside[] = "/build";  // the job's folder as its tools see it
 constexpr char kModuleName[] = "hone_extension";
-constexpr char kRevision[] = "1";  // of command lines and headers; part of every key
+constexpr char kOpaqueObject[] = "opaque_torch.o";
+constexpr char kRevision[] = "2";  // of command lines and headers; part of every key
 
 std::string RealPath(const std::string& path) {
   char resolved[PATH_MAX];
@@ -221,6 +222,19 @@ bool MayNeedFullHeaders(const std::vector<CompilerError>& errors) {
   return errors.empty();
 }
 
+/// Whether a failure may be the making of headers in which tensors are handles: they lack more, and what they have, they
+/// have in fewer forms.
+bool MayNeedTensors(const std::vector<CompilerError>& errors) {
+  for (const CompilerError& error : errors) {
+    if (absl::StrContains(error.file, "opaque")) return true;
+    for (const char* sign : {"opaque", "no instance", "no matching", "no suitable", "no operator", "more than one", "redefinition",
+                             "already been d", "redeclared", "conflicting", "ambiguous", "incompatible"}) {
+      if (absl::StrContains(error.message, sign)) return true;
+    }
+  }
+  return MayNeedFullHeaders(errors);
+}
+
 /// Symbols that neither a kernel nor its binding asks for.
 std::string ForbiddenSymbol(const ElfSummary& object) {
   static const std::set<std::string>* const kForbidden = new std::set<std::string>{"system",
@@ -302,6 +316,7 @@ class TorchBuilder final : public Builder {
     python_version_ = MinorVersion(options_.target_version.empty() ? python.version : options_.target_version);
     toolkit_ = ToolkitFolder(options_.toolkit);
     headers_ = ResourcePath("torch/light");
+    opaque_ = ResourcePath("torch/opaque");
     scan_folder_ = ResourcePath("torch");
     HONE_ASSIGN_OR_RETURN(const std::string sandbox, ChooseSandbox(options_.sandbox));
     sandboxed_ = sandbox == "bubblewrap";
@@ -455,10 +470,24 @@ class TorchBuilder final : public Builder {
     job.cuda_flags = cuda_flags;
     if (cuda) job.cuda = CudaSourceText(extension.request);
     HONE_RETURN_IF_ERROR(WriteSources(job));
+    if (!for_musa) {
+      HONE_ASSIGN_OR_RETURN(job.opaque_folder, OpaqueFolder(job));
+    }
     HONE_RETURN_IF_ERROR(CompileParts(job, result));
     if (result->status != VerdictStatus::kOk) return absl::OkStatus();
-    HONE_RETURN_IF_ERROR(LinkParts(job, extension, result));
+    HONE_ASSIGN_OR_RETURN(Step linked, LinkParts(job, extension, result));
+    if (!linked.ok && !linked.timed_out && !job.opaque_folder.empty() && result->status == VerdictStatus::kOk) {
+      // What the parts hand each other may be more than tensors.
+      job.opaque_folder.clear();
+      HONE_RETURN_IF_ERROR(CompileParts(job, result));
+      if (result->status != VerdictStatus::kOk) return absl::OkStatus();
+      HONE_ASSIGN_OR_RETURN(linked, LinkParts(job, extension, result));
+    }
     if (result->status != VerdictStatus::kOk) return absl::OkStatus();
+    if (!linked.ok) {
+      Report(job, linked, result);
+      return absl::OkStatus();
+    }
     HONE_ASSIGN_OR_RETURN(std::string built, ReadFile(job.folder + "/extension.so", kFileBytes));
     contents->files.emplace_back(kTimedFile, std::move(built));
     return absl::OkStatus();
@@ -473,6 +502,7 @@ class TorchBuilder final : public Builder {
     std::vector<std::string> cpp_flags;
     std::vector<std::string> cuda_flags;
     Backend backend = Backend::kCpu;
+    std::string opaque_folder;  // of the object behind tensors as handles; empty: they are torch's
   };
 
   absl::Status WriteSources(const Job& job) const {
@@ -505,14 +535,47 @@ class TorchBuilder final : public Builder {
     return absl::OkStatus();
   }
 
+  /// Which headers of torch's a part is compiled with, from the smallest to torch's own.
+  enum class Headers { kOpaque, kLight, kFull };
+
   Step CompilePart(const Job& job, bool cuda) const {
-    Step light = RunTool(CompileCommand(job, cuda, /*light=*/true), job);
-    if (!light.status.ok() || light.ok || light.timed_out || !MayNeedFullHeaders(ParseCompilerErrors(light.output)))
-      return light;
-    return RunTool(CompileCommand(job, cuda, /*light=*/false), job);
+    const auto ended = [](const Step& step) { return !step.status.ok() || step.ok || step.timed_out; };
+    if (!job.opaque_folder.empty()) {
+      Step opaque = RunTool(CompileCommand(job, cuda, Headers::kOpaque), job);
+      if (ended(opaque) || !MayNeedTensors(ParseCompilerErrors(opaque.output))) return opaque;
+    }
+    Step light = RunTool(CompileCommand(job, cuda, Headers::kLight), job);
+    if (ended(light) || !MayNeedFullHeaders(ParseCompilerErrors(light.output))) return light;
+    return RunTool(CompileCommand(job, cuda, Headers::kFull), job);
   }
 
-  std::vector<std::string> CompileCommand(const Job& job, bool cuda, bool light) const {
+  /// The folder of the object behind tensors as handles, compiled once for all extensions; "" where it does not compile.
+  absl::StatusOr<std::string> OpaqueFolder(const Job& job) const {
+    HONE_ASSIGN_OR_RETURN(const std::string source, ReadFile(absl::StrCat(opaque_, "/opaque_torch.cc"), kFileBytes));
+    const std::string key = ContentKey({"python", "opaque", source, Toolchain(job.backend), kRevision});
+    HONE_ASSIGN_OR_RETURN(const Artefact artefact, store_->FindOrMake(key, [&] { return MakeOpaqueObject(job, source); }));
+    return artefact.record == kOpaqueObject ? artefact.folder : std::string();
+  }
+
+  absl::StatusOr<ArtefactContents> MakeOpaqueObject(const Job& of, const std::string& source) const {
+    HONE_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("hone-torch"));
+    Job job{folder.path(), of.request, of.deadline, source, "", {}, {}, of.backend, ""};
+    HONE_RETURN_IF_ERROR(WriteSources(job));
+    std::vector<std::string> command = CompileCommand(job, /*cuda=*/false, Headers::kFull);
+    command.emplace_back("-O2");
+    if (of.backend == Backend::kCuda) command.emplace_back("-DHONE_OPAQUE_CUDA");
+    const Step step = RunTool(command, job);
+    HONE_RETURN_IF_ERROR(step.status);
+    ArtefactContents contents;
+    contents.keep = !step.timed_out;
+    if (!step.ok) return contents;  // another torch than this was written for: extensions have torch's own tensors
+    HONE_ASSIGN_OR_RETURN(std::string object, ReadFile(job.folder + "/main.o", kFileBytes));
+    contents.record = kOpaqueObject;
+    contents.files.emplace_back(kOpaqueObject, std::move(object));
+    return contents;
+  }
+
+  std::vector<std::string> CompileCommand(const Job& job, bool cuda, Headers headers) const {
     const std::string& torch = options_.python.torch_folder;
     std::vector<std::string> command;
     if (cuda && job.backend == Backend::kMusa) {
@@ -534,7 +597,8 @@ class TorchBuilder final : public Builder {
       // On the CPU the C++ part is the kernel; beside device code it is a binding that is called once.
       command = {"g++", "-c", "-std=c++17", "-w", "-fPIC", DeviceLibraries(job.backend).empty() ? "-O2" : "-O0"};
     }
-    if (light) command.push_back(absl::StrCat("-I", headers_));
+    if (headers == Headers::kOpaque) command.push_back(absl::StrCat("-I", opaque_));
+    if (headers == Headers::kLight) command.push_back(absl::StrCat("-I", headers_));
     if (UsesBinding(cuda ? job.cuda : job.main)) command.push_back("-DHONE_WITH_BINDING");
     for (const std::string& folder : {torch + "/include", torch + "/include/torch/csrc/api/include"}) {
       command.insert(command.end(), {"-isystem", folder});
@@ -569,12 +633,14 @@ class TorchBuilder final : public Builder {
     return {"-lc10_cuda", "-ltorch_cuda", absl::StrCat("-L", toolkit_, "/lib64"), "-lcudart"};
   }
 
-  absl::Status LinkParts(const Job& job, const Extension& extension, BuildResult* result) const {
+  /// What the linker said; nothing where the objects are rejected before it.
+  absl::StatusOr<Step> LinkParts(const Job& job, const Extension& extension, BuildResult* result) const {
     HONE_RETURN_IF_ERROR(CheckObjects(job, result));
-    if (result->status != VerdictStatus::kOk) return absl::OkStatus();
+    if (result->status != VerdictStatus::kOk) return Step();
     const std::string libraries = options_.python.torch_folder + "/lib";
     std::vector<std::string> command = {"g++", "-shared", "-o", "extension.so", "-s", "main.o"};
     if (!job.cuda.empty()) command.push_back("cuda.o");
+    if (!job.opaque_folder.empty()) command.push_back(absl::StrCat(job.opaque_folder, "/", kOpaqueObject));
     command.insert(command.end(), {"-L" + libraries, "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"});
     const std::vector<std::string> device = DeviceLibraries(job.backend);
     command.insert(command.end(), device.begin(), device.end());
@@ -585,10 +651,9 @@ class TorchBuilder final : public Builder {
           command.push_back(text);
       }
     }
-    const Step step = RunTool(command, job);
+    Step step = RunTool(command, job);
     HONE_RETURN_IF_ERROR(step.status);
-    if (!step.ok) Report(job, step, result);
-    return absl::OkStatus();
+    return step;
   }
 
   absl::Status CheckObjects(const Job& job, BuildResult* result) const {
@@ -629,7 +694,8 @@ class TorchBuilder final : public Builder {
     spawn.argv = command;
     if (sandboxed_) {
       SandboxSpec box;
-      box.read_only = {"/usr", options_.python.torch_folder, headers_};
+      box.read_only = {"/usr", options_.python.torch_folder, headers_, opaque_};
+      if (!job.opaque_folder.empty()) box.read_only.push_back(job.opaque_folder);
       for (const std::string& folder : includes_) {
         if (!absl::StartsWith(folder, "/usr/")) box.read_only.push_back(folder);
       }
@@ -677,6 +743,7 @@ class TorchBuilder final : public Builder {
   std::string python_version_;
   std::string toolkit_;  // empty: no nvcc
   std::string headers_;  // the light ones
+  std::string opaque_;   // those that make tensors handles
   std::string scan_folder_;
   bool sandboxed_ = false;
 };

@@ -9,9 +9,11 @@
 // A bundle: "HONEPY1\n", a little-endian uint64, that many bytes of JSON {"source", "triton", "extensions": [{"key",
 // "name", "offset", "bytes"}]}, and the extensions' bytes.
 //
-// Compile times: the C++ part comes first, because what does not build mostly fails there, in a quarter of the time of the
-// CUDA part; both first against light headers (light/torch/extension.h: tensors, the operators that the source names, the
-// binding only where it is used), against torch's own only where the light ones do not do.
+// Compile times: the C++ part comes first, because what does not build mostly fails there. Three sizes of headers are tried,
+// the next one where a failure may be the smaller one's: in the opaque ones tensors are handles (opaque/torch/extension.h;
+// not under MUSA), the light ones have torch's tensors and the operators that the source names (light/torch/extension.h), the
+// full ones are torch's own. A small CUDA extension takes 1.6 processor seconds with the first (nvcc 13.0, g++ 12), 18 with the
+// second.
 
 #include <memory>
 #include <optional>

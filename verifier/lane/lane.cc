@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -358,6 +359,7 @@ class DeviceLane : public Lane {
     if (outcome.finding || job.protocol.baselines.empty()) return outcome;
     HONE_ASSIGN_OR_RETURN(TimeResult timed, runners.timer->Time(job, *sets, checked.launches, budget, std::move(checked.opened)));
     outcome.seconds.time = absl::ToDoubleSeconds(SteadyTime::Now() - timing);
+    LogTimes(job, timed);
     outcome.finding = std::move(timed.finding);
     outcome.watched = &sets->cases.back();
     if (outcome.finding) {
@@ -373,6 +375,25 @@ class DeviceLane : public Lane {
     }
     count_overhead();
     return outcome;
+  }
+
+  void LogTimes(const LaneJob& job, const TimeResult& timed) const {
+    const TimeAccount& account = timed.account;
+    const auto ms = [](absl::Duration time) { return absl::ToDoubleMilliseconds(time); };
+    const auto microseconds = [](const std::vector<double>& ns) {
+      return absl::StrJoin(ns, " ", [](std::string* text, double value) { absl::StrAppend(text, value / 1e3); });
+    };
+    options_.log.Debug("timed", {{"trace", job.trace_id},
+                                 {"task", job.task.id},
+                                 {"rounds", account.rounds},
+                                 {"quiet_ms", ms(account.quiet)},
+                                 {"sets_ms", ms(account.sets)},
+                                 {"staging_ms", ms(account.staging)},
+                                 {"candidate_ms", ms(account.candidate)},
+                                 {"baselines_ms", ms(account.baselines)},
+                                 {"comparing_ms", ms(account.comparing)},
+                                 {"candidate_us", microseconds(timed.candidate_ns)},
+                                 {"baseline_us", microseconds(timed.baseline_ns)}});
   }
 
   Verdict Begin(const LaneJob& job, const Runners& runners) const {

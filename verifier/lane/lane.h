@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/log.h"
 #include "base/protocol.h"
 #include "base/signature.h"
 #include "base/task.h"
@@ -26,6 +27,7 @@ struct LaneOptions {
   std::string python;               // interpreter with torch
   std::string sandbox;              // as ChooseSandbox takes it; "none" is said in every verdict
   int cpu_core = -1;                // CPU device: the core runner and references are pinned to; -1: any
+  Logger log = Logger::Discard();   // where a candidate's time went, at level debug
 };
 
 struct LaneJob {

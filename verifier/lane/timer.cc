@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fcntl.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
@@ -22,13 +23,18 @@ constexpr int kDeviceCalls = 4096;
 constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
 constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
-constexpr int kHopefulRounds = 21;        // after which noise that no number of rounds will average out ends the timing
+constexpr int kHopefulRounds = 12;        // after which noise that no number of rounds will average out ends the timing
 constexpr int kCopyRounds = 5;            // of the reference, in which its copies are measured
 constexpr int kMaxReplans = 2;            // rounds thrown away because calls turned out shorter than they first were
 constexpr int kSetsSearched = 512;        // for whose answer a wrong output is
 
 uint16_t DrawPoison(SecretSeeds& seeds) {
   return static_cast<uint16_t>((seeds.Below(2) << 15) | 0x7FF0u | (1 + seeds.Below(15)));
+}
+
+/// Adds the time until the result is dropped.
+auto AddTo(absl::Duration* total) {
+  return absl::MakeCleanup([total, start = SteadyTime::Now()] { *total += SteadyTime::Now() - start; });
 }
 
 }  // namespace
@@ -113,8 +119,11 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
   std::optional<ScopedCore> core;  // where the clock is processor time; a GPU's helper threads need cores of their own
   if (!device_->table().clock_is_wall) core.emplace(cpu_core_);
   if (core) core->Bind(worker_->pid());
-  host_->AwaitQuiet();
   Session session{job, sets, budget, core ? &*core : nullptr};
+  {
+    const auto account = AddTo(&session.result.account.quiet);
+    host_->AwaitQuiet();
+  }
   session.launches_checked = launches_checked;
   session.poison = DrawPoison(*seeds_);
   session.parties.emplace_back();
@@ -188,6 +197,8 @@ absl::StatusOr<TimeResult> Timer::Time(const LaneJob& job, TaskSets& sets, uint6
     }
     session.result.timings.push_back(std::move(timing));
   }
+  session.result.baseline_ns = std::move(session.parties[1].call_ns);
+  session.result.candidate_ns = std::move(session.candidate().call_ns);
   return std::move(session.result);
 }
 
@@ -271,11 +282,14 @@ absl::StatusOr<std::optional<Finding>> Timer::PrepareRound(Session& session, boo
 
 absl::StatusOr<Pool*> Timer::RoundSets(Session& session, int round) {
   const auto work = session.budget.CountWork();
+  const auto account = AddTo(&session.result.account.sets);
+  ++session.result.account.rounds;
   return cache_->Round(session.job.task, session.sets, round, session.Slots());
 }
 
 absl::Status Timer::StageRound(Session& session, const Pool& pool) {
   const auto work = session.budget.CountWork();
+  const auto account = AddTo(&session.result.account.staging);
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
@@ -304,6 +318,8 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
 }
 
 absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& party, const Pool& pool, int calls) {
+  TimeAccount& account = session.result.account;
+  const auto accounted = AddTo(party.kind == Party::Kind::kCandidate ? &account.candidate : &account.baselines);
   if (device_->table().evict != nullptr) {
     HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
   }
@@ -345,6 +361,7 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
 absl::StatusOr<std::optional<Finding>> Timer::CompareRound(Session& session, const Party& party, const Pool& pool,
                                                            int calls) {
   const auto work = session.budget.CountWork();
+  const auto account = AddTo(&session.result.account.comparing);
   const DeviceTable& device = device_->table();
   const TimedLayout& layout = session.sets.layout;
   const std::vector<TensorSpec>& tensors = session.sets.timed_plan.tensors;
@@ -444,7 +461,7 @@ absl::StatusOr<std::string> Timer::WhoseAnswer(const Session& session, const Poo
 absl::StatusOr<std::optional<Finding>> Timer::AuditRound(Session& session, int round) {
   Party& party = session.candidate();
   if (party.calls < 2 || !session.policy.Applies("work_ahead")) return std::optional<Finding>();
-  HONE_ASSIGN_OR_RETURN(Pool * pool, cache_->Round(session.job.task, session.sets, round, session.Slots()));
+  HONE_ASSIGN_OR_RETURN(Pool * pool, RoundSets(session, round));
   HONE_RETURN_IF_ERROR(StageRound(session, *pool));
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/false));
   if (unprepared) return unprepared;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/verdict.h"
 #include "verifier/lane/budget.h"
 #include "verifier/lane/buffers.h"
@@ -29,12 +30,26 @@
 
 namespace hone::verifier {
 
+/// Where the time of one candidate went, for the log.
+struct TimeAccount {
+  absl::Duration quiet;       // until no process of the host started or ended
+  absl::Duration sets;        // made by the reference
+  absl::Duration staging;     // copies of inputs, poison
+  absl::Duration candidate;   // its rounds, waking included
+  absl::Duration baselines;
+  absl::Duration comparing;
+  int rounds = 0;             // of any kind: warm-up, audit, those that count
+};
+
 struct TimeResult {
   std::vector<Timing> timings;     // one for each baseline
   int throttled = 0;               // rounds that did not count
   int calls = 0;                   // timed calls of the candidate, all compared
   int right = 0;
   std::optional<Finding> finding;  // then the timings are empty
+  TimeAccount account;
+  std::vector<double> candidate_ns;  // [rounds that count], of a call
+  std::vector<double> baseline_ns;   // [rounds that count], of a call of the first baseline
 };
 
 class Timer {

@@ -28,6 +28,7 @@ import importlib.machinery
 import importlib.util
 import json
 import linecache
+import math
 import os
 import resource
 import select
@@ -64,6 +65,8 @@ CANDIDATE_FILE = "<candidate>"
 K_MAP, K_LOAD, K_RUN, K_PREPARE = 1, 2, 3, 4
 K_HELLO, K_LOADED, K_LOAD_FAILED, K_DONE = 1, 2, 3, 4
 LOOK_NS = 300_000  # for the next message
+REHEARSED_NS = 2_000_000  # calls that take longer have no use for a rehearsal
+REHEARSED_BYTES = 512 << 20
 # PythonError of protocol.h.
 RAISED, OUT_OF_MEMORY, WRONG_OUTPUT = 1, 2, 3
 
@@ -374,6 +377,8 @@ class Runner:
         self.extensions = {}  # key -> (name, memory file's path)
         self.handed_out = {}  # key -> module
         self.calls = []  # (arguments, outputs) of each call that was laid out
+        self.rehearsal = None  # (arguments, outputs) of its own, on a device
+        self.call_ns = math.inf  # of the last timed round
 
     def loop(self):
         try:
@@ -536,6 +541,8 @@ class Runner:
             if command.fresh:
                 self.make_model(command.first_call)
             self.calls = self.lay_out(command.first_call, command.call_count)
+            if command.fresh and self.device.name != "cpu":
+                self.rehearsal = copy_of(self.calls[0])
             self.device.synchronize()
         except Exception as error:
             self.fail(answer, error, "preparing")
@@ -585,6 +592,7 @@ class Runner:
     def run(self, command, answer):
         try:
             if command.call_count == 0:  # what a message costs, with all that surrounds calls
+                self.rehearse()
                 self.device.begin()
                 answer.process_ns = self.device.end()
             elif command.checked:
@@ -593,6 +601,15 @@ class Runner:
                 self.run_timed(command.first_call, command.call_count, answer)
         except Exception as error:
             self.fail(answer, error, "forward")
+
+    def rehearse(self):
+        """One call on data of its own before a timed round, so that an interpreter that has slept does not look for its code in
+        memory while it is timed; the reference has such a call, too."""
+        if self.rehearsal is None or self.call_ns > REHEARSED_NS:
+            return
+        arguments, outputs = self.rehearsal
+        for output, value in zip(outputs, flatten(self.model(*arguments))):
+            output.copy_(value)
 
     def run_timed(self, first, count, answer):
         model = self.model
@@ -608,6 +625,7 @@ class Runner:
             for output, value in zip(outputs, flatten(result)):
                 output.copy_(value)
         answer.process_ns = self.device.end()
+        self.call_ns = answer.process_ns / count
         if collects:
             gc.enable()
 
@@ -654,6 +672,14 @@ class CandidateError(Exception):
 
 def short(dtype):
     return str(dtype).removeprefix("torch.")
+
+
+def copy_of(call):
+    """A call's arguments and outputs in other memory; None where that would be much."""
+    tensors = [value for part in call for value in part if isinstance(value, torch.Tensor)]
+    if sum(tensor.numel() * tensor.element_size() for tensor in tensors) > REHEARSED_BYTES:
+        return None
+    return tuple([value.clone() if isinstance(value, torch.Tensor) else value for value in part] for part in call)
 
 
 def flatten(result):

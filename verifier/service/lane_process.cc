@@ -153,14 +153,14 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
   return std::unique_ptr<Lane>(std::move(lane));
 }
 
-int ServeLane(int fd, const LaneOptions& options, const Logger& log) {
+int ServeLane(int fd, const LaneOptions& options) {
   constexpr SteadyTime kNever = SteadyTime::InfiniteFuture();
   absl::StatusOr<std::unique_ptr<Lane>> lane = CreateLane(options);
   if (!SendFrame(fd, EncodeLaneReply(Greeting(lane)), kNever).ok() || !lane.ok()) return 1;
   while (true) {
     const absl::StatusOr<std::string> frame = ReceiveFrame(fd, kNever);
     if (!frame.ok()) return 0;
-    const std::string reply = EncodeLaneReply(Answer(**lane, DecodeLaneRequest(*frame), log));
+    const std::string reply = EncodeLaneReply(Answer(**lane, DecodeLaneRequest(*frame), options.log));
     if (!SendFrame(fd, reply, kNever).ok()) return 0;
   }
 }

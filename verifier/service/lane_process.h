@@ -28,6 +28,6 @@ struct LaneProcessOptions {
 absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions& options);
 
 /// The child: answers on `fd` until the other end closes. Returns the exit code.
-int ServeLane(int fd, const LaneOptions& options, const Logger& log);
+int ServeLane(int fd, const LaneOptions& options);
 
 }  // namespace hone::verifier

@@ -144,7 +144,8 @@ int Main(int argc, char** argv) {
     return kDone;
   }
   if (!lane_command->parsed()) return Serve(line);
-  return ServeLane(fd, lane, Logger::ToStderr(absl::StrCat("lane ", lane.device), *ParseLogLevel(lane_log_level)));
+  lane.log = Logger::ToStderr(absl::StrCat("lane ", lane.device), *ParseLogLevel(lane_log_level));
+  return ServeLane(fd, lane);
 }
 
 }  // namespace

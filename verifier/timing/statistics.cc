@@ -24,26 +24,46 @@ double StudentQuantile(int freedom) {
   return z + (z * z * z + z) / (4.0 * freedom);
 }
 
-/// The largest k with P(Bin(n, 1/2) < k) <= 2.5 %; 0 below n = 6.
-int SignTestRank(int n) {
-  double term = std::pow(0.5, n);  // P(Bin = 0)
+/// The largest k with P(W < k) <= 2.5 %, W being the sum of the ranks with a positive sign among n; 0 below n = 6.
+int SignedRank(int n) {
+  const int most = n * (n + 1) / 2;
+  std::vector<double> share(static_cast<size_t>(most) + 1, 0.0);  // P(W = sum) over the ranks so far
+  share[0] = 1;
+  for (int rank = 1, reached = 0; rank <= n; ++rank) {
+    reached += rank;
+    for (int sum = reached; sum >= 0; --sum) {
+      const auto at = static_cast<size_t>(sum);
+      share[at] = 0.5 * (share[at] + (sum >= rank ? share[at - static_cast<size_t>(rank)] : 0.0));
+    }
+  }
   double below = 0;
   int k = 0;
-  while (k < n) {
-    below += term;
-    if (below > 0.025) break;
-    ++k;
-    term *= static_cast<double>(n - k + 1) / k;
-  }
+  while (k < most && (below += share[static_cast<size_t>(k)]) <= 0.025) ++k;
   return k;
+}
+
+/// The mean of each pair of values, and each value itself, ascending.
+std::vector<double> PairMeans(const std::vector<double>& values) {
+  std::vector<double> means;
+  means.reserve(values.size() * (values.size() + 1) / 2);
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t j = i; j < values.size(); ++j) means.push_back((values[i] + values[j]) / 2);
+  }
+  std::sort(means.begin(), means.end());
+  return means;
+}
+
+std::vector<double> Logarithms(const std::vector<double>& values) {
+  std::vector<double> logs(values.size());
+  std::transform(values.begin(), values.end(), logs.begin(), [](double value) { return std::log(value); });
+  return logs;
 }
 
 /// {low, high} around exp of the mean of the logarithms, as factors of it.
 std::pair<double, double> StudentFactors(const std::vector<double>& ratios) {
   const int n = static_cast<int>(ratios.size());
   if (n < 2) return {0.5, 2.0};
-  std::vector<double> logs(ratios.size());
-  std::transform(ratios.begin(), ratios.end(), logs.begin(), [](double ratio) { return std::log(ratio); });
+  const std::vector<double> logs = Logarithms(ratios);
   const double mean = Mean(logs);
   double squares = 0;
   for (const double value : logs) squares += (value - mean) * (value - mean);
@@ -68,13 +88,16 @@ Estimate Speedup(const std::vector<double>& baseline, const std::vector<double>&
   for (size_t i = 0; i < ratios.size(); ++i) ratios[i] = baseline[i] / candidate[i];
   Estimate estimate;
   estimate.samples = static_cast<int>(ratios.size());
-  estimate.median = statistic == SpeedupStatistic::kRatioOfMeans ? Mean(baseline) / Mean(candidate) : Median(ratios);
-  const int rank = SignTestRank(estimate.samples);
-  if (statistic == SpeedupStatistic::kMedianOfRatios && rank > 0) {
-    std::sort(ratios.begin(), ratios.end());
-    estimate.low = ratios[static_cast<size_t>(rank) - 1];
-    estimate.high = ratios[ratios.size() - static_cast<size_t>(rank)];
-    return estimate;
+  if (statistic == SpeedupStatistic::kRatioOfMeans) {
+    estimate.median = Mean(baseline) / Mean(candidate);
+  } else {
+    const std::vector<double> means = PairMeans(Logarithms(ratios));
+    estimate.median = std::exp(Median(means));
+    if (const int rank = SignedRank(estimate.samples); rank > 0) {
+      estimate.low = std::exp(means[static_cast<size_t>(rank) - 1]);
+      estimate.high = std::exp(means[means.size() - static_cast<size_t>(rank)]);
+      return estimate;
+    }
   }
   const auto [low, high] = StudentFactors(ratios);
   estimate.low = estimate.median * low;
