@@ -3,7 +3,7 @@
 // the first rank records. On the CPU it runs tiny shapes: the same code, figures of no meaning.
 //
 //   RANK=r LOCAL_RANK=r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 ranks_bench PART [options]
-//   PART: comm, scaling, scaling_8b, curve, weights, one_step_off, killed
+//   PART: comm, scaling, lora_8b, scaling_8b, curve, weights, one_step_off, killed
 // How FLOP are counted: workload.h.
 
 #include <unistd.h>
@@ -23,6 +23,7 @@
 #include "base/steady_time.h"
 #include "bench/learner/workload.h"
 #include "cmake/torch_pch.h"
+#include "policy/model/lora.h"
 #include "rollout/engine/native_engine.h"
 #include "trainer/comm/weight_channel.h"
 #include "trainer/coordinator/batch_queue.h"
@@ -69,9 +70,9 @@ class Bench {
 
   int Run() {
     const std::map<std::string, std::function<void()>> parts = {
-        {"comm", [&] { Comm(); }},    {"scaling", [&] { Scaling(); }}, {"scaling_8b", [&] { Scaling8B(); }},
-        {"curve", [&] { Curve(); }},  {"weights", [&] { Weights(); }}, {"one_step_off", [&] { OneStepOff(); }},
-        {"killed", [&] { Killed(); }}};
+        {"comm", [&] { Comm(); }},       {"scaling", [&] { Scaling(); }},     {"scaling_8b", [&] { Scaling8B(); }},
+        {"curve", [&] { Curve(); }},     {"weights", [&] { Weights(); }},     {"one_step_off", [&] { OneStepOff(); }},
+        {"lora_8b", [&] { Lora8B(); }},  {"killed", [&] { Killed(); }}};
     const auto part = parts.find(arguments_.part);
     if (part == parts.end()) return 2;
     part->second();
@@ -165,8 +166,17 @@ class Bench {
 
   // --- full sharding
 
+  /// What is timed: steps on 4 x 4096 tokens a rank.
+  struct StepJob {
+    std::string name;
+    ModelConfig config;
+    Communicator* ranks = nullptr;  // null: alone
+    bool checkpoint = false, lora = false;
+    trainer::ShardOptions shards;
+    int warm = 2, runs = 7;
+  };
   struct StepFigures {
-    double seconds = 0, loss = 0, flops_per_token = 0;
+    double seconds = 0, loss = 0, flops_per_token = 0, optimizer_s = 0;
   };
 
   // Where a step's time goes, once it is asked for: waits at the border of each phase.
@@ -187,26 +197,38 @@ class Bench {
     std::map<int, double> seconds;
   };
 
-  // A step on 4 x 4096 tokens of this rank's; ranks null: alone.
-  StepFigures TimeSteps(const ModelConfig& config, Communicator* ranks, bool checkpoint, int warm, int runs) {
+  std::unique_ptr<policy::Lora> Adapt(Decoder& decoder) const {
+    for (const policy::Leaf& leaf : decoder.parameters().leaves()) {
+      at::Tensor value = leaf.value;
+      value.set_requires_grad(false);
+    }
+    auto lora = OrDie(policy::Lora::Create(decoder.config(), {}, at::TensorOptions(device_).dtype(dtype()), 1));
+    decoder.UseLora(lora.get());
+    return lora;
+  }
+
+  StepFigures TimeSteps(const StepJob& job) {
     const int64_t length = cpu_ ? 32 : 4096;
-    const auto decoder = Make(config, ranks != nullptr, checkpoint);
+    const auto decoder = Make(job.config, job.ranks != nullptr, job.checkpoint);
+    const auto lora = job.lora ? Adapt(*decoder) : nullptr;
     StepFigures figures;
-    figures.flops_per_token = 6 * Multiplied(*decoder) + AttentionFlops(config, 12, length);
+    figures.flops_per_token =
+        (job.lora ? 4 : 6) * Multiplied(*decoder) + AttentionFlops(job.config, job.lora ? 8 : 12, length);
     trainer::SftOptions options;
     options.learner.micro_batch_tokens = 1 << 20;
     options.learner.schedule.peak = 1e-5;
-    options.learner.ranks = ranks;
+    options.learner.ranks = job.ranks;
+    options.learner.shards = job.shards;
     Phases phases(device_);
     options.learner.on_phase = [&](trainer::StepPhase phase) { phases.Enter(static_cast<int>(phase)); };
     const auto sft = OrDie(trainer::SftTrainer::Create(options, *decoder));
-    const auto sequences = Sequences(4, length, config.vocab_size);
+    const auto sequences = Sequences(4, length, job.config.vocab_size);
     policy::ResetPeakMemory(device_);
     figures.seconds =
-        MedianSeconds(device_, warm, runs, [&] { figures.loss = OrDie(sft->Step(sequences)).at("loss"); });
+        MedianSeconds(device_, job.warm, job.runs, [&] { figures.loss = OrDie(sft->Step(sequences)).at("loss"); });
     const policy::DeviceMemory memory = policy::MemoryOf(device_);
     const double tokens = 4.0 * static_cast<double>(length);  // of one rank
-    Say(absl::StrCat("\"steps\": \"", ranks == nullptr ? "alone" : "sharded", "\", \"seconds\": ", figures.seconds,
+    Say(absl::StrCat("\"steps\": \"", job.name, "\", \"seconds\": ", figures.seconds,
                      ", \"tok_s_of_a_gpu\": ", tokens / figures.seconds,
                      ", \"mfu\": ", tokens / figures.seconds * figures.flops_per_token / kPeakFlops,
                      ", \"loss\": ", figures.loss, ", \"peak_gb\": ", static_cast<double>(memory.peak_bytes) / 1e9,
@@ -216,9 +238,10 @@ class Bench {
       OrDie(sft->Step(sequences));
       phases.Enter(-1);
     }
-    Say(absl::StrCat("\"forward_s\": ", phases.seconds[1] / 2, ", \"backward_and_norm_s\": ", phases.seconds[2] / 2,
-                     ", \"optimizer_s\": ", phases.seconds[3] / 2));
-    if (ranks != nullptr) TimeGathers(*sft->learner().sharded());
+    figures.optimizer_s = phases.seconds[3] / 2;
+    Say(absl::StrCat("\"steps\": \"", job.name, "\", \"forward_s\": ", phases.seconds[1] / 2,
+                     ", \"backward_and_norm_s\": ", phases.seconds[2] / 2, ", \"optimizer_s\": ", figures.optimizer_s));
+    if (job.ranks != nullptr && !job.shards.replicate_frozen) TimeGathers(*sft->learner().sharded());
     return figures;
   }
 
@@ -227,30 +250,65 @@ class Bench {
     const double seconds = MedianSeconds(
         device_, 1, 3, [&] { OrDie(sharded.VisitWeights([](const policy::Leaf&) { return absl::OkStatus(); })); });
     Say(absl::StrCat("\"gathers_of_a_pass_alone_s\": ", seconds));
-    gathers_s_ = seconds;
+  }
+
+  // One after another, each with a GPU's memory to itself; all ranks are done with it when this returns.
+  StepFigures Next(Communicator& ranks, const StepJob& job) {
+    const StepFigures figures = TimeSteps(job);
+    DropCaches();
+    OrDie(ranks.Barrier());
+    return figures;
+  }
+  // The faster of the GPUs is what all together are measured against.
+  double Fastest(Communicator& ranks, double seconds) const {
+    std::vector<double> best{-seconds};
+    OrDie(ranks.Max(best));
+    return -best[0];
   }
 
   void Scaling() {
     const ModelConfig config = cpu_ ? Tiny() : Qwen1_5B();
     const auto ranks = Meet(device_, 0);
-    const StepFigures alone = TimeSteps(config, nullptr, false, 2, 7);  // both GPUs at once, each for itself
-    DropCaches();
-    OrDie(ranks->Barrier());
-    const StepFigures sharded = TimeSteps(config, ranks.get(), false, 2, 7);
-    std::vector<double> best{-alone.seconds};  // the faster of the two GPUs is what two are measured against
-    OrDie(ranks->Max(best));
-    const double n = ranks->size(), one = -best[0];
+    const StepFigures alone = Next(*ranks, {.name = "alone", .config = config});  // both GPUs at once
+    const StepFigures sharded = Next(*ranks, {.name = "sharded", .config = config, .ranks = ranks.get()});
+    const StepFigures serial = Next(*ranks, {.name = "sharded, transfers in turn",
+                                             .config = config,
+                                             .ranks = ranks.get(),
+                                             .shards = {.overlap = false}});
+    const double n = ranks->size(), one = Fastest(*ranks, alone.seconds);
     Record("learner.two_gpu_scaling", n * one / sharded.seconds, "x of one GPU's tokens/s, 1.5B full fine-tune");
     Record("learner.qwen1_5b.two_gpu_tok_s", n * 16384 / sharded.seconds, "tok/s");
-    // Of the time that the two gathers of each weight take alone, the share that a step does not grow by.
-    Say(absl::StrCat("\"gather_overlap\": ", 1 - std::max(0.0, sharded.seconds - one) / (2 * gathers_s_)));
-    OrDie(ranks->Barrier());
+    // Two GPUs' step without its transfers: one GPU's, with half of the optimiser's work.
+    const double computing = one - alone.optimizer_s + sharded.optimizer_s;
+    Record("learner.two_gpu_serial_step", serial.seconds / sharded.seconds,
+           "x of the step's time when gathers and scatters wait their turn");
+    Record("learner.two_gpu_transfers_hidden", (serial.seconds - sharded.seconds) / (serial.seconds - computing),
+           "share of the transfers' time that computing hides, 1.5B full fine-tune");
+  }
+
+  // An adapter over 8B fits one GPU: what two make of it, the frozen weights spread or whole on each.
+  void Lora8B() {
+    const ModelConfig config = cpu_ ? Tiny() : Qwen8B();
+    const auto ranks = Meet(device_, 0);
+    StepJob job{.name = "8B lora, alone", .config = config, .lora = true, .warm = 1, .runs = 3};
+    const double n = ranks->size(), one = Fastest(*ranks, Next(*ranks, job).seconds);
+    job.ranks = ranks.get();
+    job.name = "8B lora, spread";
+    const StepFigures spread = Next(*ranks, job);
+    job.name = "8B lora, replicated";
+    job.shards.replicate_frozen = true;
+    const StepFigures replicated = Next(*ranks, job);
+    Record("learner.qwen8b.two_gpu_lora_scaling", n * one / spread.seconds, "x of one GPU's tokens/s, frozen weights spread");
+    Record("learner.qwen8b.two_gpu_lora_scaling_replicated", n * one / replicated.seconds,
+           "x of one GPU's tokens/s, frozen weights whole on each");
+    Record("learner.qwen8b.two_gpu_lora_tok_s", n * 16384 / std::min(spread.seconds, replicated.seconds), "tok/s");
   }
 
   void Scaling8B() {
     const ModelConfig config = cpu_ ? Tiny() : Qwen8B();
     const auto ranks = Meet(device_, 0);
-    const StepFigures sharded = TimeSteps(config, ranks.get(), true, 1, 3);
+    const StepFigures sharded = TimeSteps(
+        {.name = "8B sharded", .config = config, .ranks = ranks.get(), .checkpoint = true, .warm = 1, .runs = 3});
     const double tokens = 16384.0 * ranks->size();
     Record("learner.qwen8b.two_gpu_full_tok_s", tokens / sharded.seconds, "tok/s, full fine-tune, checkpointed");
     Record("learner.qwen8b.two_gpu_full_mfu", 16384 / sharded.seconds * sharded.flops_per_token / kPeakFlops, "share");
@@ -648,7 +706,6 @@ class Bench {
   const RankEnvironment environment_;
   const at::Device device_;
   const bool cpu_;
-  double gathers_s_ = 0;
 };
 
 int Main(int argc, char** argv) {
@@ -656,7 +713,8 @@ int Main(int argc, char** argv) {
   CLI::App app{"The learner on two GPUs"};
   app.add_option("part", arguments.part)
       ->required()
-      ->check(CLI::IsMember({"comm", "scaling", "scaling_8b", "curve", "weights", "one_step_off", "killed"}));
+      ->check(CLI::IsMember(
+          {"comm", "scaling", "lora_8b", "scaling_8b", "curve", "weights", "one_step_off", "killed"}));
   app.add_option("--device", arguments.device)->check(CLI::IsMember({"cuda", "cpu"}));
   app.add_option("--record", arguments.record, "results.json to put the figures into");
   app.add_option("--machine", arguments.machine, "In the record");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
+#include "policy/model/torch_status.h"
 #include "rollout/engine/philox.h"
 
 namespace hone::rollout {
@@ -29,14 +30,31 @@ absl::StatusOr<std::unique_ptr<CpuRunner>> CpuRunner::Create(const Options& opti
   if (!policy::UsesCpuKernels(decoder.parameters().flat()) && !decoder.options().fp32_activations) {
     return absl::InvalidArgumentError("engine: on the CPU the decoder must be fp32, or bf16 with fp32_activations");
   }
-  return std::unique_ptr<CpuRunner>(new CpuRunner(options, decoder, options.cache_bytes / page_bytes));
+  std::unique_ptr<CpuRunner> runner(new CpuRunner(options, decoder, options.cache_bytes / page_bytes));
+  HONE_RETURN_IF_ERROR(runner->RestoreCache());
+  return runner;
+}
+
+absl::Status CpuRunner::ReleaseCache() {
+  pages_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status CpuRunner::RestoreCache() {
+  if (pages_) return absl::OkStatus();
+  return policy::CatchTorch("cache", [&] {
+           pages_.emplace(decoder_.config(), page_count_);
+           return true;
+         })
+      .status();
 }
 
 absl::StatusOr<at::Tensor> CpuRunner::Forward(const std::vector<PagedTokens::Row>& rows, const std::vector<int64_t>& ids) {
+  if (!pages_) return absl::FailedPreconditionError("engine: its cache was given back");
   at::NoGradGuard no_grad;
   std::vector<int64_t> positions(rows.size());
   for (size_t r = 0; r < rows.size(); ++r) positions[r] = rows[r].position;
-  PagedTokens attention(pages_, rows);
+  PagedTokens attention(*pages_, rows);
   return decoder_.Hidden(at::tensor(ids, at::kLong), at::tensor(positions, at::kLong), attention);
 }
 
@@ -87,7 +105,8 @@ absl::Status CpuRunner::LaunchDecode(absl::Span<const DecodeRow> steps) {
 absl::StatusOr<std::vector<TokenDraw>> CpuRunner::CollectDecode() { return std::move(draws_); }
 
 absl::Status CpuRunner::CopyPages(absl::Span<const std::pair<int32_t, int32_t>> pages) {
-  for (const auto& [from, to] : pages) pages_.Copy(from, to);
+  if (!pages_) return absl::FailedPreconditionError("engine: its cache was given back");
+  for (const auto& [from, to] : pages) pages_->Copy(from, to);
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 // batch, and the learner's log-probs are the same.
 
 #include <memory>
+#include <optional>
 
 #include "policy/model/attention.h"
 #include "policy/model/decoder.h"
@@ -21,7 +22,7 @@ class CpuRunner : public Runner {
   /// `decoder` is borrowed, fp32 on the CPU, or bf16 with fp32_activations. kInvalidArgument: it is not, or the cache is below one page.
   static absl::StatusOr<std::unique_ptr<CpuRunner>> Create(const Options& options, policy::Decoder& decoder);
 
-  int64_t pages() const override { return pages_.pages(); }
+  int64_t pages() const override { return page_count_; }
   int64_t max_rows() const override { return options_.max_rows; }
   int64_t max_prefill_tokens() const override { return options_.prefill_tokens; }
   int64_t lookahead() const override { return 0; }
@@ -29,17 +30,20 @@ class CpuRunner : public Runner {
   absl::Status LaunchDecode(absl::Span<const DecodeRow> rows) override;
   absl::StatusOr<std::vector<TokenDraw>> CollectDecode() override;
   absl::Status CopyPages(absl::Span<const std::pair<int32_t, int32_t>> pages) override;
+  absl::Status ReleaseCache() override;
+  absl::Status RestoreCache() override;
   absl::Status Synchronize() override { return absl::OkStatus(); }
   absl::StatusOr<std::string> FirstNonFinite(absl::Span<const int32_t> ids) override;
 
  private:
   CpuRunner(const Options& options, policy::Decoder& decoder, int64_t pages)
-      : options_(options), decoder_(decoder), pages_(decoder.config(), pages) {}
+      : options_(options), decoder_(decoder), page_count_(pages) {}
   absl::StatusOr<at::Tensor> Forward(const std::vector<policy::PagedTokens::Row>& rows, const std::vector<int64_t>& ids);
 
   Options options_;
   policy::Decoder& decoder_;
-  policy::KeyValuePages pages_;
+  const int64_t page_count_;
+  std::optional<policy::KeyValuePages> pages_;  // none while their memory is given back
   std::vector<TokenDraw> draws_;  // of the step launched
 };
 

@@ -70,6 +70,10 @@ class Engine {
   /// running samples go on with the new weights over the keys and values that the old ones computed.
   virtual absl::Status SetPolicyVersion(int64_t version) = 0;
   virtual int64_t policy_version() const = 0;
+
+  /// Gives back the memory that only sampling needs, to a learner on the same device; the next Generate takes it again.
+  /// kFailedPrecondition: samples are running. Engines elsewhere hold none.
+  virtual absl::Status ReleaseMemory() { return absl::OkStatus(); }
 };
 
 }  // namespace hone::rollout

@@ -61,6 +61,7 @@ absl::Status NativeEngine::Check(const GenerationRequest& request) const {
 absl::StatusOr<std::vector<std::vector<Sample>>> NativeEngine::Generate(absl::Span<const GenerationRequest> requests,
                                                                         const GenerateOptions& options) {
   if (!weights_whole_) return absl::FailedPreconditionError("engine: the weights are those of an update that failed");
+  HONE_RETURN_IF_ERROR(runner_->RestoreCache());
   std::vector<std::vector<Sample>> results(requests.size());
   absl::Status status;
   scheduler_.set_read_first(true);
@@ -104,6 +105,12 @@ absl::Status NativeEngine::SetPolicyVersion(int64_t version) {
   }
   scheduler_.set_version(version);
   return absl::OkStatus();
+}
+
+absl::Status NativeEngine::ReleaseMemory() {
+  if (!scheduler_.idle()) return absl::FailedPreconditionError("engine: samples are running, their keys and values are needed");
+  scheduler_.DropPrefixes();
+  return runner_->ReleaseCache();
 }
 
 absl::Status NativeEngine::UpdateWeights(const at::Tensor& weights, int64_t version) {

@@ -35,6 +35,9 @@ class NativeEngine : public Engine {
                                                             const GenerateOptions& options) override;
   absl::Status SetPolicyVersion(int64_t version) override;
   int64_t policy_version() const override { return scheduler_.version(); }
+  /// That of keys and values. Addresses stay, and with them what was recorded of decode steps: taking it again costs
+  /// milliseconds. Generate is kResourceExhausted when others hold it then.
+  absl::Status ReleaseMemory() override;
 
   /// Copies `weights`, a flat buffer laid out as decoder.parameters().flat(), into the decoder between two steps and
   /// calls SetPolicyVersion. Any dtype and device. kInvalidArgument: another size.

@@ -63,6 +63,12 @@ class Runner {
   /// Copies whole pages, from -> to, after everything launched so far.
   virtual absl::Status CopyPages(absl::Span<const std::pair<int32_t, int32_t>> pages) = 0;
 
+  /// Gives the cache's memory back to the device, and takes it again; both wait for what was launched. In between nothing
+  /// can be read or decoded, and what the pages held is lost. No effect when it is so already. kResourceExhausted: others
+  /// have taken the memory.
+  virtual absl::Status ReleaseCache() = 0;
+  virtual absl::Status RestoreCache() = 0;
+
   /// Waits until everything launched has run.
   virtual absl::Status Synchronize() = 0;
 

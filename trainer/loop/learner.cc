@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const LearnerOptions& o
   if (options.ranks == nullptr) {
     HONE_ASSIGN_OR_RETURN(learner->optimizer_, AdamW::Create(options.adamw, decoder.TrainedLeaves()));
   } else {
-    HONE_ASSIGN_OR_RETURN(std::unique_ptr<ShardedAdamW> sharded, ShardedAdamW::Create(options.adamw, decoder, *options.ranks));
+    HONE_ASSIGN_OR_RETURN(std::unique_ptr<ShardedAdamW> sharded, ShardedAdamW::Create(options.adamw, options.shards, decoder, *options.ranks));
     learner->sharded_ = sharded.get();
     learner->optimizer_ = std::move(sharded);
   }

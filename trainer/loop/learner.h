@@ -32,6 +32,7 @@ struct LearnerOptions {
   /// The ranks that learn together, each from its own sequences; null: alone. Weights are then spread over them, and losses,
   /// norms and counts are those of all ranks' batches. Borrowed.
   Communicator* ranks = nullptr;
+  ShardOptions shards;  // how, with ranks
 };
 
 struct StepOutcome {

@@ -29,8 +29,9 @@ Tensor LowestRowPadded(const Tensor& flat, int64_t padded) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardedAdamW>> ShardedAdamW::Create(const AdamWOptions& options,
-                                                                   policy::Decoder& decoder, Communicator& ranks) {
-  std::unique_ptr<ShardedAdamW> sharded(new ShardedAdamW(decoder, ranks));
+                                                                   const ShardOptions& shards, policy::Decoder& decoder,
+                                                                   Communicator& ranks) {
+  std::unique_ptr<ShardedAdamW> sharded(new ShardedAdamW(shards, decoder, ranks));
   const policy::Parameters& parameters = decoder.parameters();
   if (parameters.units().empty() || parameters.flat().defined()) {
     return absl::FailedPreconditionError(
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<ShardedAdamW>> ShardedAdamW::Create(const AdamWOp
         for (size_t u = 0; u < sharded->units_.size(); ++u) {
           Unit& unit = sharded->units_[u];
           if (unit.padded > 0) sharded->CutShard(unit, parts, origins);
-          if (unit.flat.defined()) sharded->Drop(unit);
+          sharded->Drop(unit);
         }
         return true;
       }).status());
@@ -72,9 +73,12 @@ void ShardedAdamW::AddUnit(std::vector<policy::Leaf> leaves, Tensor flat) {
     unit.trained = unit.trained || leaf.value.requires_grad();
   }
   if (flat.defined()) size = flat.size(0);
-  unit.padded = (size + ranks_.size() - 1) / ranks_.size() * ranks_.size();
+  const bool stays = options_.replicate_frozen && !unit.trained;
+  if (!stays) {
+    unit.padded = (size + ranks_.size() - 1) / ranks_.size() * ranks_.size();
+    unit.flat = std::move(flat);
+  }
   unit.leaves = std::move(leaves);
-  unit.flat = std::move(flat);
   units_.push_back(std::move(unit));
 }
 
@@ -128,6 +132,7 @@ void ShardedAdamW::EnsurePresent(Unit& unit) {
 }
 
 void ShardedAdamW::Drop(Unit& unit) {
+  if (!unit.flat.defined()) return;
   c10::StorageImpl* storage = unit.flat.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(at::DataPtr(nullptr, unit.flat.device()));
   storage->set_nbytes(0);
@@ -154,6 +159,7 @@ void ShardedAdamW::StartScatter(Unit& unit) {
     Tensor value = leaf.value;
     value.mutable_grad() = Tensor();
   }
+  if (!options_.overlap) FinishScatter();
 }
 
 void ShardedAdamW::FinishScatter() {
@@ -178,13 +184,13 @@ void ShardedAdamW::BeforePass(bool with_gradients) {
     GiveGradients(Root());
     GiveGradients(Adapter());
   }
-  if (layers() > 0) StartGather(Layer(0));
+  if (layers() > 0 && options_.overlap) StartGather(Layer(0));
 }
 
 void ShardedAdamW::BeforeLayer(int64_t layer, bool backward) {
   EnsurePresent(Layer(layer));
   const int64_t next = backward ? layer - 1 : layer + 1;
-  if (next >= 0 && next < layers()) StartGather(Layer(next));
+  if (next >= 0 && next < layers() && options_.overlap) StartGather(Layer(next));
   if (backward) GiveGradients(Layer(layer));
 }
 
@@ -249,7 +255,7 @@ absl::Status ShardedAdamW::Restore(const std::vector<std::pair<std::string, Tens
   HONE_RETURN_IF_ERROR(adamw_->Restore(state, steps));
   for (Unit& unit : units_) {
     unit.changed = true;
-    if (unit.flat.defined()) Drop(unit);
+    Drop(unit);
   }
   return absl::OkStatus();
 }

@@ -7,7 +7,8 @@
 // the forward and again in the backward pass, while the layer before it is still computing; it is dropped when the
 // layer has run. A layer's gradients live while its backward pass runs, then their sum over the ranks is scattered. The
 // weights outside of layers are gathered from their first use in a step until the step's end. Frozen weights are spread
-// and gathered like the others; an adapter's are not spread: each rank has them whole, their gradients and moments are.
+// and gathered like the others, or stay whole on every rank; an adapter's are not spread: each rank has them whole, their
+// gradients and moments are.
 
 #include <map>
 #include <memory>
@@ -30,12 +31,19 @@ struct ShardPiece {
   at::Tensor value;    // the weights themselves
 };
 
+struct ShardOptions {
+  /// Layers without a trained weight stay whole on every rank: nothing of them is gathered, for their memory.
+  bool replicate_frozen = false;
+  /// Gathers and scatters run beside the layers' computation. False makes each wait its turn: what the overlap saves.
+  bool overlap = true;
+};
+
 class ShardedAdamW : public Optimizer, public policy::LayerHooks {
  public:
   /// Takes over the decoder's weights: they are filled already and alike on all ranks, and made with
   /// DecoderOptions::separate_layers. Both are borrowed for the optimiser's life, after which the weights are gone.
-  static absl::StatusOr<std::unique_ptr<ShardedAdamW>> Create(const AdamWOptions& options, policy::Decoder& decoder,
-                                                              Communicator& ranks);
+  static absl::StatusOr<std::unique_ptr<ShardedAdamW>> Create(const AdamWOptions& options, const ShardOptions& shards,
+                                                              policy::Decoder& decoder, Communicator& ranks);
   ~ShardedAdamW() override;
 
   void ZeroGradients() override;
@@ -69,7 +77,7 @@ class ShardedAdamW : public Optimizer, public policy::LayerHooks {
   struct Unit {
     std::vector<policy::Leaf> leaves;
     std::vector<int64_t> offsets;  // of the leaves in the flat row
-    at::Tensor flat;               // [size]: its storage comes and goes; undefined for adapters
+    at::Tensor flat;               // [size]: its storage comes and goes; undefined where leaves are always whole
     int64_t padded = 0;            // a multiple of the ranks
     at::Tensor shard;              // [padded / ranks] the weights' dtype
     bool trained = false, present = false, changed = true;
@@ -83,7 +91,8 @@ class ShardedAdamW : public Optimizer, public policy::LayerHooks {
     std::unique_ptr<Transfer> transfer;
   };
 
-  ShardedAdamW(policy::Decoder& decoder, Communicator& ranks) : decoder_(decoder), ranks_(ranks) {}
+  ShardedAdamW(const ShardOptions& options, policy::Decoder& decoder, Communicator& ranks)
+      : options_(options), decoder_(decoder), ranks_(ranks) {}
   void AddUnit(std::vector<policy::Leaf> leaves, at::Tensor flat);
   void CutShard(Unit& unit, std::vector<policy::Leaf>& parts, std::vector<std::pair<size_t, int64_t>>& origins);
   void StartGather(Unit& unit);
@@ -98,6 +107,7 @@ class ShardedAdamW : public Optimizer, public policy::LayerHooks {
   Unit& Root() { return units_[units_.size() - 2]; }
   Unit& Adapter() { return units_.back(); }
 
+  const ShardOptions options_;
   policy::Decoder& decoder_;
   Communicator& ranks_;
   std::vector<Unit> units_;  // the layers, what is outside of them, the adapter

@@ -107,7 +107,12 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step)
   };
   angles_ = angles(false);
   if (!config_.layer_is_local.empty()) local_angles_ = angles(true);
-  pages_ = at::zeros({config_.num_hidden_layers, pages, 2, config_.num_key_value_heads, kPagePositions, config_.head_dim}, embedding_.options());
+  page_memory_ = ReleasableMemory::Reserve(device.index(), pages * BytesPerPage(config_));
+  page_memory_->Take();
+  pages_ = at::for_blob(page_memory_->data(), {config_.num_hidden_layers, pages, 2, config_.num_key_value_heads, kPagePositions, config_.head_dim})
+               .options(embedding_.options())
+               .target_device(device)
+               .make_tensor();
   if (whole_step) BindWholeStep(device.index());
 }
 

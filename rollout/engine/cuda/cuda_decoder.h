@@ -16,6 +16,7 @@
 #include "policy/model/decoder.h"
 #include "policy/model/device.h"
 #include "rollout/engine/cuda/paged_attention.h"
+#include "rollout/engine/cuda/releasable_memory.h"
 #include "rollout/engine/cuda/rows.h"
 #include "rollout/engine/cuda/token_step.h"
 
@@ -73,6 +74,9 @@ class CudaDecoder {
 
   void CopyPages(const at::Tensor& from_to);  // [count, 2] int32 on the device
 
+  /// The pages' memory, at addresses that stay: graphs of Decode remain valid. What was queued must have ended.
+  ReleasableMemory& page_memory() { return *page_memory_; }
+
  private:
   struct Layer {
     at::Tensor input_norm, qkv, qkv_bias, query_norm, key_norm, output, attention_norm, mlp_norm, gate_up, down, mlp_after;
@@ -109,6 +113,7 @@ class CudaDecoder {
   at::Tensor embedding_, head_, final_norm_;
   std::vector<Layer> layers_;
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin
+  std::unique_ptr<ReleasableMemory> page_memory_;
   at::Tensor pages_;                  // [layers, pages, 2, kv_heads, kPagePositions, head_dim]
   TokenStepArgs whole_step_;          // processors 0: one row goes through several kernels, as more do
   at::Tensor whole_layers_, whole_partial_, whole_counters_;

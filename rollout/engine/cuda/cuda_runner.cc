@@ -219,6 +219,8 @@ int64_t CudaRunner::max_prefill_tokens() const { return state_->options.prefill_
 
 namespace {
 
+absl::Status NoCache() { return absl::FailedPreconditionError("engine: its cache was given back"); }
+
 // The device arrays of a Prefill, put together on the host.
 struct PrefillArrays {
   std::vector<int32_t> ids, positions, slots, query_offsets{0}, key_offsets{0}, key_slots, last_rows, logit_rows;
@@ -271,6 +273,7 @@ struct PrefillArrays {
 
 absl::StatusOr<std::vector<TokenDraw>> CudaRunner::Prefill(absl::Span<const PrefillPiece> pieces) {
   State& s = *state_;
+  if (!s.forward->page_memory().held()) return NoCache();
   const PrefillArrays arrays(pieces, s.options.deterministic);
   return policy::CatchTorch("prefill", [&]() -> std::vector<TokenDraw> {
     at::NoGradGuard no_grad;
@@ -302,6 +305,7 @@ absl::StatusOr<std::vector<TokenDraw>> CudaRunner::Prefill(absl::Span<const Pref
 
 absl::Status CudaRunner::LaunchDecode(absl::Span<const DecodeRow> rows) {
   State& s = *state_;
+  if (!s.forward->page_memory().held()) return NoCache();
   int64_t pages = 0;
   for (const DecodeRow& row : rows) pages = std::max<int64_t>(pages, static_cast<int64_t>(row.table.size()));
   const StepLayout layout{RoundedRows(static_cast<int64_t>(rows.size())), RoundedPages(pages)};
@@ -351,6 +355,7 @@ absl::StatusOr<std::vector<TokenDraw>> CudaRunner::CollectDecode() {
 
 absl::Status CudaRunner::CopyPages(absl::Span<const std::pair<int32_t, int32_t>> pages) {
   State& s = *state_;
+  if (!s.forward->page_memory().held()) return NoCache();
   std::vector<int32_t> from_to;
   for (const auto& [from, to] : pages) {
     from_to.push_back(from);
@@ -359,6 +364,23 @@ absl::Status CudaRunner::CopyPages(absl::Span<const std::pair<int32_t, int32_t>>
   return policy::CatchTorch("page copy", [&] {
            c10::StreamGuard guard(s.torch_stream);
            s.forward->CopyPages(s.ToDevice(from_to).view({-1, 2}));
+           return true;
+         })
+      .status();
+}
+
+absl::Status CudaRunner::ReleaseCache() {
+  return policy::CatchTorch("cache", [&] {
+           CheckCuda(cudaDeviceSynchronize());
+           state_->forward->page_memory().Release();
+           return true;
+         })
+      .status();
+}
+
+absl::Status CudaRunner::RestoreCache() {
+  return policy::CatchTorch("cache", [&] {
+           state_->forward->page_memory().Take();
            return true;
          })
       .status();

@@ -33,6 +33,8 @@ class CudaRunner : public Runner {
   absl::Status LaunchDecode(absl::Span<const DecodeRow> rows) override;
   absl::StatusOr<std::vector<TokenDraw>> CollectDecode() override;
   absl::Status CopyPages(absl::Span<const std::pair<int32_t, int32_t>> pages) override;
+  absl::Status ReleaseCache() override;
+  absl::Status RestoreCache() override;
   absl::Status Synchronize() override;
   absl::StatusOr<std::string> FirstNonFinite(absl::Span<const int32_t> ids) override;
 

@@ -219,6 +219,33 @@ TEST_CASE("Keys and values of weights that have changed are never used again, wi
   for (size_t j = 0; j < 2; ++j) CHECK(Same(after[0][j], fresh[0][j]));
 }
 
+TEST_CASE("An engine whose memory was given back samples on as if nothing had been, and never gives it back under a sample",
+          "[rollout][engine]") {
+  const auto decoder = MakeDecoder(TinyConfig());
+  const auto engine = NativeEngine::Create({}, *decoder).value();
+  const std::vector<GenerationRequest> first{Request(LongPrompt(60, 5), 2, 9)}, second{Request(LongPrompt(60, 5), 2, 10)};
+  engine->Generate(first, {}).value();
+  REQUIRE(engine->ReleaseMemory().ok());
+  REQUIRE(engine->ReleaseMemory().ok());
+  // The beginning of the prompt was in pages that are gone.
+  const auto got = engine->Generate(second, {}).value(), wanted = Run(*decoder, second);
+  for (size_t j = 0; j < 2; ++j) CHECK(Same(got[0][j], wanted[0][j]));
+
+  GenerateOptions options;
+  absl::Status asked;
+  options.on_sample = [&](size_t, size_t sample, const Sample&) {
+    if (sample == 0) asked = engine->ReleaseMemory();
+  };
+  const auto both = engine->Generate({Request({1}, 1, 1, 5), Request({2}, 1, 2, 9)}, options).value();
+  CHECK(absl::IsFailedPrecondition(asked));
+  CHECK(both[1][0].ids.size() == 9);
+
+  // Who steps the scheduler himself is told, and no page is touched.
+  REQUIRE(engine->ReleaseMemory().ok());
+  REQUIRE(engine->scheduler().Submit(first[0], {{}, [](size_t, const Sample&) {}}).ok());
+  CHECK(engine->scheduler().Step().message() == "engine: its cache was given back");
+}
+
 TEST_CASE("Abort ends running samples with what they have and tells about every sample once", "[rollout][engine]") {
   const auto decoder = MakeDecoder(TinyConfig());
   const auto engine = NativeEngine::Create({.max_running = 2}, *decoder).value();

@@ -103,6 +103,8 @@ int Train(Communicator* ranks, const std::string& options) {
   learner.clip_norm = 0.5;
   learner.micro_batch_tokens = 24;
   learner.ranks = ranks;
+  learner.shards.replicate_frozen = options.find("replicated") != std::string::npos;
+  learner.shards.overlap = options.find("serial") == std::string::npos;
   const auto report = [&](const StepMetrics& metrics) {
     std::printf("loss %.9g norm %.9g tokens %.0f\n", metrics.at("loss"), metrics.at("gradient_norm"),
                 metrics.at("loss_tokens"));

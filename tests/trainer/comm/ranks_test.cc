@@ -80,7 +80,7 @@ TEST_CASE("Collectives between three processes give what their definitions say",
 }
 
 TEST_CASE("One rank and four learn the same from the same batch, to 1e-6", "[trainer][comm]") {
-  for (const char* options : {"", "rl", "checkpointed", "lora"}) {
+  for (const char* options : {"", "rl", "checkpointed", "lora", "lora replicated", "serial"}) {
     INFO(options);
     const std::string alone = RunRanks(1, "train", options)[0].output;
     const std::vector<RunResult> four = RunRanks(4, "train", options);
