@@ -119,6 +119,7 @@ absl::Status MetricsWriter::Write(int64_t step, const std::map<std::string, doub
   std::map<std::string, double> record = values;
   for (const auto& [name, value] : values) not_finite_ += std::isfinite(value) ? 0 : 1;
   if (not_finite_ > 0) record["metrics/not_finite"] = static_cast<double>(not_finite_);
+  if (also_) also_(step, record);
   const double wall_time_s = static_cast<double>(absl::ToUnixMicros(clock_.Now())) * 1e-6;
   HONE_RETURN_IF_ERROR(lines_.Append(JsonLine(wall_time_s, step, record)));
   return events_.Append(Record(ScalarEvent(wall_time_s, step, record)));

@@ -1,9 +1,10 @@
 #pragma once
 
 // Scalar metrics of a run: TensorBoard event files and JSON Lines, written together. Names are the field's terms with
-// units in them ("reward/mean", "verify/seconds"). Service counters for Prometheus live in verifier/service.
+// units in them ("reward/mean", "verify/seconds"); docs/metrics.md lists them. Prometheus: metrics_page.h.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,12 +30,16 @@ class MetricsWriter {
   /// To disk.
   absl::Status Flush();
 
+  /// `also` gets every record as well; one listener.
+  void AlsoTo(std::function<void(int64_t step, const std::map<std::string, double>& values)> also) { also_ = std::move(also); }
+
  private:
   MetricsWriter(AppendFile lines, AppendFile events, const Clock& clock);
 
   AppendFile lines_;
   AppendFile events_;
   const Clock& clock_;
+  std::function<void(int64_t step, const std::map<std::string, double>& values)> also_;
   int64_t not_finite_ = 0;
 };
 

@@ -19,6 +19,7 @@ RlSettings TrainRl();
 struct TrainConfig {
   int64_t seed = 1;
   int64_t threads = 0;
+  std::string metrics;
   PolicySettings policy;
   DeviceSettings device;
   LoraSettings lora;
@@ -33,6 +34,7 @@ template <class F>
 void Describe(F& f, TrainConfig& c) {
   f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of tasks and sampling");
   f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
+  f.Value("metrics", c.metrics, "host:port that serves the newest step's figures to Prometheus at /metrics; empty: none");
   f.Section("policy", c.policy, "what is trained");
   f.Section("device", c.device, "where it samples and learns");
   f.Section("lora", c.lora, "a low-rank adapter in place of all weights");

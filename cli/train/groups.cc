@@ -137,7 +137,12 @@ absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, const st
     const auto found = best.find(task_id);
     return found == best.end() ? std::nullopt : std::make_optional(found->second);
   };
-  parts.meanwhile = meanwhile;
+  if (meanwhile) {
+    parts.meanwhile = [&]() -> absl::Status {
+      HONE_RETURN_IF_ERROR(parts_.engine.ReleaseMemory());
+      return meanwhile();
+    };
+  }
   if (parts_.on_phase) {
     parts.on_progress = [&](const rollout::DriverProgress& p) {
       parts_.on_phase(absl::StrCat("step ", step, ": ", p.awaiting, p.verifying ? " verdicts" : " answers", " of turn ", p.turn));
@@ -151,6 +156,7 @@ absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, const st
   rollout::EpisodeDriver driver(driver_config, SamplingOf(settings_, parts_.prompter), parts_.verify,
                                 settings_.exemplars.remeasure, std::move(parts));
   HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, driver.Run(requests, SamplingSeed(parts_.seed, step)));
+  HONE_RETURN_IF_ERROR(parts_.engine.ReleaseMemory());  // to the learner, who is next
   HONE_RETURN_IF_ERROR(Learn(slots, groups, step));
 
   metrics.merge(retry_.stats().Metrics());

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "cli/report_error.h"
+#include "cli/train/verifier_probe.h"
 #include "rollout/episode/evaluation.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/loop/log_prob_file.h"
@@ -34,14 +35,13 @@ constexpr int64_t kWarmupSteps = 5;
 constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 MiB travel
 constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
 
+using OnPhase = std::function<void(const std::string& what)>;
+
 absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder,
-                                                                bool offload_optimizer, trainer::PhaseWatch& watch) {
+                                                                bool offload_optimizer, const OnPhase& on_phase) {
   trainer::RlOptions options;
   options.learner.adamw.offload = offload_optimizer;
-  options.learner.on_phase = [&watch](trainer::StepPhase phase) {
-    constexpr const char* kNames[] = {"scoring", "a forward pass", "a backward pass", "the optimiser"};
-    watch.Enter(kNames[static_cast<int>(phase)]);
-  };
+  options.learner.on_phase = [on_phase](trainer::StepPhase phase) { on_phase(Name(phase)); };
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
   options.learner.adamw.weight_decay = 0;
   options.learner.micro_batch_tokens = settings.micro_batch_tokens;
@@ -136,6 +136,11 @@ absl::Status RunFolder::Timed(const std::string& phase, const std::function<absl
   return WriteFileAtomically(Path("phases.json"), nlohmann::json(seconds_).dump(2) + "\n");
 }
 
+absl::StatusOr<std::unique_ptr<MetricsPage>> ServeMetrics(const std::string& address) {
+  if (address.empty()) return std::unique_ptr<MetricsPage>();
+  return MetricsPage::Serve(address);
+}
+
 absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, const std::string& log_path) {
   RunVerifier verifier;
   std::string endpoint = settings.endpoint;
@@ -173,44 +178,52 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 
 absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
                                policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started,
-                               bool offload_optimizer) {
+                               bool offload_optimizer, const std::function<absl::Status()>& on_checkpoint) {
   HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(rewards));
   trainer::PhaseWatch watch({std::chrono::milliseconds(static_cast<int64_t>(settings.patience_s * 1000)),
                              [](const std::string& text) { std::fprintf(stderr, "\nhone: %s", text.c_str()); }});
-  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, offload_optimizer, watch));
+  const OnPhase enter = [&watch, heard = std::move(parts.on_phase)](const std::string& what) {
+    watch.Enter(what);
+    if (heard) heard(what);
+  };
+  parts.on_phase = enter;
+  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, offload_optimizer, enter));
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(folder.Path("journal.jsonl.zst")));
   HONE_ASSIGN_OR_RETURN(const auto log_probs, OpenLogProbs(settings, folder));
-  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create({.folder = folder.Path("checkpoint/rl"),
-                                                                               .max_file_bytes = kMaxCheckpointFileBytes}));
+  trainer::CheckpointOptions checkpoint_options{.folder = folder.Path("checkpoint/rl"), .max_file_bytes = kMaxCheckpointFileBytes};
+  checkpoint_options.on_file = [&](const std::string& file) { enter("writing a checkpoint: " + file); };
+  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create(checkpoint_options));
   std::unique_ptr<rollout::ExemplarStore> exemplars;
   if (settings.exemplars.enabled) {
     HONE_ASSIGN_OR_RETURN(exemplars, rollout::ExemplarStore::Open(folder.Path("exemplars.db"), settings.exemplars));
   }
   if (!pipeline.NeededBaselines().empty()) parts.verify.protocol.baselines = pipeline.NeededBaselines();
-  parts.on_phase = [&watch](const std::string& what) { watch.Enter(what); };
   SampledGroups source(settings, parts, exemplars.get());
   trainer::RlLoopOptions loop_options;
   loop_options.lag = settings.lag;
   loop_options.overlap = settings.overlap;
   loop_options.recorded_sequences = settings.recorded_sequences;
-  trainer::RlLoop loop({source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get()}, loop_options);
+  trainer::RlLoop loop({source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get(), enter}, loop_options);
   int64_t saved = -1;
   if (!checkpoints->Steps().empty()) {
     HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints->LoadLatest());
     HONE_RETURN_IF_ERROR(loop.Restore(data));
     saved = loop.step();
+    if (on_checkpoint) HONE_RETURN_IF_ERROR(on_checkpoint());  // it may have been killed in between
   }
   const auto save = [&]() -> absl::Status {
     if (saved == loop.step()) return absl::OkStatus();
-    watch.Enter("writing a checkpoint");
+    enter("a checkpoint");
     HONE_ASSIGN_OR_RETURN(trainer::CheckpointData data, loop.Save());
     if (settings.checkpoint_moments == "bf16") RoundMoments(data);
     HONE_RETURN_IF_ERROR(checkpoints->Save(data));
     saved = loop.step();
-    return absl::OkStatus();
+    return on_checkpoint ? on_checkpoint() : absl::OkStatus();
   };
 
-  watch.Enter("the self-test of sampler and learner");
+  enter("the self-test of the verifier");
+  HONE_RETURN_IF_ERROR(ProbeVerifier(parts.client, parts.verify));
+  enter("the self-test of sampler and learner");
   HONE_RETURN_IF_ERROR(SelfTest(settings, parts.engine, decoder));
   Progress progress("rl", settings.steps);
   double longest = 0;  // seconds of a step

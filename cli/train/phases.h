@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/metrics.h"
+#include "base/metrics_page.h"
 #include "base/steady_time.h"
 #include "cli/train/groups.h"
 #include "cli/train/prompter.h"
@@ -54,6 +55,9 @@ class RunFolder {
   std::map<std::string, double> seconds_;
 };
 
+/// On settings' `metrics`; null where that is empty. Errors of MetricsPage::Serve.
+absl::StatusOr<std::unique_ptr<MetricsPage>> ServeMetrics(const std::string& address);
+
 struct RunVerifier {
   std::unique_ptr<verifier::LocalServer> server;  // null: somebody else's
   std::unique_ptr<verifier::Client> client;
@@ -67,11 +71,14 @@ absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, cons
 rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector<Baseline> baselines);
 
 /// Samples, rewards and learns for settings.steps steps, going on from the newest checkpoint of the folder where there is
-/// one. `parts.verify` gets the baselines that the pipeline reads. kCancelled: interrupted.
+/// one. `parts.verify` gets the baselines that the pipeline reads; `parts.on_phase` hears each phase as it begins;
+/// `on_checkpoint` is called when one is on the disk. kFailedPrecondition: the self-test found a side that is off: the
+/// verifier, the engine or the learner. kCancelled: interrupted.
 /// False: stopped before a step that would have ended later than settings.max_seconds after `started`; the folder has a
 /// checkpoint of the last step and can be resumed.
 absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started, bool offload_optimizer);
+                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started, bool offload_optimizer,
+                       const std::function<absl::Status()>& on_checkpoint = {});
 
 /// Samples every problem and writes <name>.jsonl.zst, the groups, and <name>.json, their figures. Goes on where the journal
 /// ends; nothing is measured twice. Equal seeds sample alike whatever `name` is. As many problems are under way at a time as

@@ -26,6 +26,8 @@ struct TrainRun::State {
   RunFolder folder;
   SteadyTime started;
   RealClock clock;
+  std::function<void(const std::string& what)> on_phase;
+  std::unique_ptr<MetricsPage> page;  // null: none
   std::unique_ptr<MetricsWriter> metrics;
 
   absl::Status Evaluate(const std::string& name);
@@ -49,17 +51,24 @@ absl::Status TrainRun::State::Export() {
 TrainRun::TrainRun(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TrainRun::~TrainRun() = default;
 
-absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& config, const std::string& folder, bool resume) {
+absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& config, const std::string& folder, bool resume,
+                                                           std::function<void(const std::string& what)> on_phase) {
   const SteadyTime started = SteadyTime::Now();
   HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, config.lora, config.engine},
                                                                config.threads, config.seed));
   if (config.rl.kl_coefficient > 0 && setup.adapter() == nullptr) {
     return absl::InvalidArgumentError("rl.kl_coefficient: needs an adapter (lora.rank): the reference is the model without it");
   }
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<MetricsPage> page, ServeMetrics(config.metrics));
   HONE_ASSIGN_OR_RETURN(RunFolder run_folder, RunFolder::Create(folder, ToYaml(config), resume));
   auto state = std::make_unique<State>(config, std::move(setup), std::move(run_folder), started);
+  state->on_phase = std::move(on_phase);
   HONE_RETURN_IF_ERROR(CopyPolicyFiles(state->setup.start().folder, state->folder.Path("policy")));
+  state->page = std::move(page);
   HONE_ASSIGN_OR_RETURN(state->metrics, MetricsWriter::Create(folder, state->clock));
+  if (state->page != nullptr) {
+    state->metrics->AlsoTo([page = state->page.get()](int64_t step, const auto& values) { page->Set(step, values); });
+  }
   return std::unique_ptr<TrainRun>(new TrainRun(std::move(state)));
 }
 
@@ -74,11 +83,14 @@ absl::StatusOr<bool> TrainRun::Run() {
   }
   bool finished = false;
   HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
-    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.setup.Parts({}), s.setup.decoder(), *s.metrics,
-                                              s.folder, s.started, s.config.device.offload_optimizer));
+    RolloutParts parts = s.setup.Parts({});
+    parts.on_phase = s.on_phase;
+    const auto keep_adapter = [&] { return s.setup.adapter() != nullptr ? s.Export() : absl::OkStatus(); };
+    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, parts, s.setup.decoder(), *s.metrics, s.folder,
+                                              s.started, s.config.device.offload_optimizer, keep_adapter));
     return absl::OkStatus();
   }));
-  if (finished || s.setup.adapter() != nullptr) HONE_RETURN_IF_ERROR(s.Export());
+  if (finished) HONE_RETURN_IF_ERROR(s.Export());
   if (finished && s.config.evaluation.after) HONE_RETURN_IF_ERROR(s.Evaluate("after"));
   HONE_RETURN_IF_ERROR(s.metrics->Flush());
   return finished;

@@ -13,6 +13,7 @@
 #include "base/metrics.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
+#include "base/steady_time.h"
 #include "cli/train/phases.h"
 #include "cli/train/start.h"
 #include "policy/model/device.h"
@@ -23,6 +24,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/data/dataset.h"
 #include "trainer/loop/learner_state.h"
+#include "trainer/loop/phase_watch.h"
 #include "trainer/loop/scorer.h"
 #include "trainer/loop/self_test.h"
 #include "trainer/loop/sft_trainer.h"
@@ -91,7 +93,12 @@ std::vector<size_t> BatchOf(int64_t step, int64_t batch, size_t examples, int64_
 
 class SftRun {
  public:
-  SftRun(const SftConfig& config, RunFolder folder) : config_(config), folder_(std::move(folder)) {}
+  SftRun(const SftConfig& config, RunFolder folder, std::function<void(const std::string& what)> on_phase)
+      : config_(config),
+        folder_(std::move(folder)),
+        on_phase_(std::move(on_phase)),
+        watch_({std::chrono::milliseconds(static_cast<int64_t>(config.patience_s * 1000)),
+                [](const std::string& text) { std::fprintf(stderr, "\nhone: %s", text.c_str()); }}) {}
 
   absl::Status Prepare(const trainer::RankEnvironment& environment, std::unique_ptr<trainer::Communicator> ranks,
                        const at::Device& device) {
@@ -115,6 +122,7 @@ class SftRun {
     options.learner.clip_norm = config_.clip_norm;
     options.learner.micro_batch_tokens = config_.micro_batch_tokens;
     options.learner.ranks = ranks_.get();
+    options.learner.on_phase = [this](trainer::StepPhase phase) { Enter(Name(phase)); };
     options.learner.schedule = {
         config_.schedule == "cosine" ? trainer::Schedule::Shape::kCosine : trainer::Schedule::Shape::kConstant,
         config_.learning_rate, 0, static_cast<int64_t>(std::ceil(config_.warmup * static_cast<double>(steps_))),
@@ -123,7 +131,9 @@ class SftRun {
                        config_.objective.window};
     HONE_ASSIGN_OR_RETURN(trainer_, trainer::SftTrainer::Create(options, *start_.decoder));
     if (first_) {
+      HONE_ASSIGN_OR_RETURN(page_, ServeMetrics(config_.metrics));
       HONE_ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create(folder_.path(), clock_));
+      if (page_ != nullptr) metrics_->AlsoTo([this](int64_t step, const auto& values) { page_->Set(step, values); });
     }
     return OpenCheckpoints();
   }
@@ -143,6 +153,11 @@ class SftRun {
   }
 
  private:
+  void Enter(const std::string& what) {
+    watch_.Enter(what);
+    if (on_phase_) on_phase_(what);
+  }
+
   absl::Status AddAdapter(const at::Device& device) {
     if (config_.lora.rank == 0) return absl::OkStatus();
     for (const policy::Leaf& leaf : start_.decoder->parameters().leaves()) {
@@ -167,17 +182,28 @@ class SftRun {
       HONE_ASSIGN_OR_RETURN(sharded_, trainer::ShardedCheckpointer::Create(path, *ranks_));
       return sharded_->Restore(trainer_->learner()).status();
     }
-    HONE_ASSIGN_OR_RETURN(checkpoints_, trainer::Checkpointer::Create({.folder = path}));
+    trainer::CheckpointOptions options{.folder = path};
+    options.on_file = [this](const std::string& file) { Enter("writing a checkpoint: " + file); };
+    HONE_ASSIGN_OR_RETURN(checkpoints_, trainer::Checkpointer::Create(options));
     if (checkpoints_->Steps().empty()) return absl::OkStatus();
     HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints_->LoadLatest());
     return trainer::RestoreLearnerState(data, trainer_->learner());
   }
 
   absl::Status Save() {
-    if (ranks_ != nullptr) return sharded_->Save(trainer_->learner());
-    trainer::CheckpointData data;
-    trainer::AddLearnerState(trainer_->learner(), data);
-    return checkpoints_->Save(data);
+    Enter("a checkpoint");
+    if (ranks_ != nullptr) {
+      HONE_RETURN_IF_ERROR(sharded_->Save(trainer_->learner()));
+    } else {
+      trainer::CheckpointData data;
+      trainer::AddLearnerState(trainer_->learner(), data);
+      HONE_RETURN_IF_ERROR(checkpoints_->Save(data));
+    }
+    return SaveAdapter();
+  }
+
+  absl::Status SaveAdapter() {
+    return lora_ != nullptr && first_ ? lora_->Save(folder_.Path("adapter"), start_.weights) : absl::OkStatus();
   }
 
   // This rank's part of examples that all ranks know.
@@ -209,6 +235,8 @@ class SftRun {
         if (sharded_) HONE_RETURN_IF_ERROR(sharded_->Wait());
         return absl::CancelledError("interrupted; --resume goes on from here");
       }
+      const SteadyTime started = SteadyTime::Now();
+      Enter(absl::StrCat("step ", step));
       HONE_ASSIGN_OR_RETURN(
           const trainer::StepMetrics m,
           trainer_->Step(Own(examples_.train, BatchOf(step, config_.batch, examples_.train.size(), config_.seed))));
@@ -216,7 +244,11 @@ class SftRun {
         trainer::StepMetrics named;
         for (const auto& [name, value] : m) named["sft/" + name] = value;
         const policy::DeviceMemory memory = policy::MemoryOf(start_.decoder->parameters().leaves()[0].value.device());
-        if (memory.peak_bytes > 0) named["sft/peak_gb"] = static_cast<double>(memory.peak_bytes) / 1e9;
+        if (memory.peak_bytes > 0) {
+          named["sft/peak_gb"] = static_cast<double>(memory.peak_bytes) / 1e9;
+          named["sft/device_gb"] = static_cast<double>(memory.used_bytes) / 1e9;
+        }
+        named["seconds/step"] = absl::ToDoubleSeconds(SteadyTime::Now() - started);
         HONE_RETURN_IF_ERROR(metrics_->Write(step, named));
         progress->Update(step + 1, absl::StrFormat("nll %.4f  norm %.2f  %.0f tok/s", m.at("nll"),
                                                    m.at("gradient_norm"), m.at("tokens_per_s")));
@@ -224,6 +256,7 @@ class SftRun {
       if ((step + 1) % config_.checkpoint_every == 0 || step + 1 == steps_) HONE_RETURN_IF_ERROR(Save());
     }
     if (sharded_) HONE_RETURN_IF_ERROR(sharded_->Wait());
+    watch_.Rest();
     if (progress) progress->Finish();
     return absl::OkStatus();
   }
@@ -247,7 +280,7 @@ class SftRun {
   }
 
   absl::Status Export() {
-    if (lora_ != nullptr) return first_ ? lora_->Save(folder_.Path("adapter"), start_.weights) : absl::OkStatus();
+    if (lora_ != nullptr) return SaveAdapter();
     const auto save = [&] {
       return first_ ? policy::SaveHfWeights(*start_.decoder, folder_.Path("policy")) : absl::OkStatus();
     };
@@ -257,6 +290,8 @@ class SftRun {
   SftConfig config_;
   RunFolder folder_;
   RealClock clock_;
+  std::function<void(const std::string& what)> on_phase_;
+  trainer::PhaseWatch watch_;
   bool first_ = true;
   std::unique_ptr<trainer::Communicator> ranks_;
   StartingPolicy start_;
@@ -266,12 +301,14 @@ class SftRun {
   std::unique_ptr<trainer::SftTrainer> trainer_;
   std::unique_ptr<trainer::Checkpointer> checkpoints_;
   std::unique_ptr<trainer::ShardedCheckpointer> sharded_;
+  std::unique_ptr<MetricsPage> page_;  // null: none
   std::unique_ptr<MetricsWriter> metrics_;
 };
 
 }  // namespace
 
-absl::Status RunSft(const SftConfig& config, const std::string& folder, bool resume) {
+absl::Status RunSft(const SftConfig& config, const std::string& folder, bool resume,
+                    std::function<void(const std::string& what)> on_phase) {
   for (const auto& [name, value] :
        {std::pair<const char*, const std::string*>{"start", &config.start}, {"data", &config.data}}) {
     if (value->empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
@@ -295,7 +332,7 @@ absl::Status RunSft(const SftConfig& config, const std::string& folder, bool res
   if (ranks != nullptr) HONE_RETURN_IF_ERROR(ranks->Barrier());
   if (environment.rank != 0) run_folder = RunFolder::Create(folder, ToYaml(config), /*resume=*/true);
   HONE_RETURN_IF_ERROR(run_folder.status());
-  SftRun run(config, *std::move(run_folder));
+  SftRun run(config, *std::move(run_folder), std::move(on_phase));
   HONE_RETURN_IF_ERROR(run.Prepare(environment, std::move(ranks), device));
   return run.Run();
 }

@@ -4,11 +4,14 @@
 // JobSet start. Leaves in the run's folder:
 //
 //   policy/                 an HF folder with the new weights (with an adapter: the model that it belongs to stays
-//   where it was) adapter/                with lora.rank > 0: the adapter in PEFT's format checkpoint/sft/ where an
-//   interrupted run goes on metrics.jsonl, events.out.tfevents.*    one record a step sft.json                figures
-//   of the run: examples, steps, the held-out loss before and after
+//                           where it was)
+//   adapter/                with lora.rank > 0: the adapter in PEFT's format, as of the newest checkpoint
+//   checkpoint/sft/         where an interrupted run goes on
+//   metrics.jsonl, events.out.tfevents.*    one record a step
+//   sft.json                figures of the run: examples, steps, the held-out loss before and after
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,6 +52,8 @@ struct SftConfig {
   double weight_decay = 0.01;
   double clip_norm = 1;
   int64_t checkpoint_every = 100;
+  double patience_s = 300;
+  std::string metrics;
   DeviceSettings device;
   LoraSettings lora;
   ObjectiveSettings objective;
@@ -73,12 +78,15 @@ void Describe(F& f, SftConfig& c) {
   f.Value("weight_decay", c.weight_decay, Range(0.0, 10.0), "on matrices");
   f.Value("clip_norm", c.clip_norm, Range(0.0, 1e9), "of the global gradient; 0: none");
   f.Value("checkpoint_every", c.checkpoint_every, Range<int64_t>(1, 100'000'000), "steps");
+  f.Value("patience_s", c.patience_s, Range(1.0, 1e6), "seconds without progress after which the run says what it waits for");
+  f.Value("metrics", c.metrics, "host:port that serves the newest step's figures to Prometheus at /metrics, of the first rank; empty: none");
   f.Section("device", c.device, "where it runs");
   f.Section("lora", c.lora, "a low-rank adapter in place of all weights");
   f.Section("objective", c.objective, "what counts");
 }
 
-/// Runs to the end in `folder`. kCancelled: interrupted.
-absl::Status RunSft(const SftConfig& config, const std::string& folder, bool resume);
+/// Runs to the end in `folder`. kCancelled: interrupted. `on_phase` hears what the run is doing, for tests that end it there.
+absl::Status RunSft(const SftConfig& config, const std::string& folder, bool resume,
+                    std::function<void(const std::string& what)> on_phase = {});
 
 }  // namespace hone::cli

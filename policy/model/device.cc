@@ -10,6 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "policy/model/torch_status.h"
+#ifdef HONE_WITH_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 namespace hone::policy {
 namespace {
@@ -73,7 +76,9 @@ DeviceMemory MemoryOf(const at::Device& device) {
   if (allocator == nullptr) return {};
   const auto stats = allocator->getDeviceStats(device.index());
   constexpr size_t kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return {stats.allocated_bytes[kAll].current, stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
+  const auto [free_bytes, total_bytes] = allocator->getMemoryInfo(device.index());
+  return {stats.allocated_bytes[kAll].current, stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak,
+          static_cast<int64_t>(total_bytes - free_bytes)};
 }
 
 int64_t FreeBytes(const at::Device& device) {
@@ -84,6 +89,20 @@ int64_t FreeBytes(const at::Device& device) {
 void ResetPeakMemory(const at::Device& device) {
   if (c10::DeviceAllocator* allocator = AllocatorOf(device); allocator != nullptr)
     allocator->resetPeakStats(device.index());
+}
+
+double PeakFlops(const at::Device& device) {
+#ifdef HONE_WITH_CUDA
+  int major = 0;
+  if (device.is_cpu() || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()) != cudaSuccess) return 0;
+  int minor = 0;
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index());
+  if (minor != 0) return 0;  // 8.6, 8.9 and 12.x are many different boards
+  return major == 8 ? 312e12 : major == 9 ? 989e12 : major == 10 ? 2250e12 : 0;
+#else
+  static_cast<void>(device);
+  return 0;
+#endif
 }
 
 }  // namespace hone::policy

@@ -28,12 +28,17 @@ struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;  // since the last ResetPeakMemory
   int64_t reserved_peak_bytes = 0;
+  int64_t used_bytes = 0;  // of the device, by whomever
 };
 /// What a GPU has free, torch's unused blocks not counted; 0 on the CPU.
 int64_t FreeBytes(const at::Device& device);
 
-/// Of torch's allocator; zeros on the CPU.
+/// Of torch's allocator, but for used_bytes; zeros on the CPU.
 DeviceMemory MemoryOf(const at::Device& device);
 void ResetPeakMemory(const at::Device& device);
+
+/// FLOP/s of bf16 matrix products without sparsity, as the maker states them for this kind of GPU (A100, H100 and H200,
+/// B200 by their compute capability); 0 where it is not known, on the CPU too.
+double PeakFlops(const at::Device& device);
 
 }  // namespace hone::policy

@@ -1,6 +1,7 @@
 #include "rewards/compose/pipeline.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -99,14 +100,42 @@ absl::StatusOr<Pipeline> Pipeline::Create(PipelineConfig config) {
   return Pipeline(std::move(config));
 }
 
-std::optional<double> Pipeline::ScoreTurn(const Outcome& outcome) const {
-  double sum = 0;
+std::optional<std::vector<double>> Pipeline::TermScores(const Outcome& outcome) const {
+  std::vector<double> scores;
   for (const WeightedTerm& term : config_.terms) {
     const std::optional<double> score = term.term.part->Score(outcome);
     if (!score) return std::nullopt;
-    sum += term.weight * *score;
+    scores.push_back(term.weight * *score);
   }
-  return sum;
+  return scores;
+}
+
+std::optional<double> Pipeline::ScoreTurn(const Outcome& outcome) const {
+  const std::optional<std::vector<double>> scores = TermScores(outcome);
+  if (!scores) return std::nullopt;
+  return std::accumulate(scores->begin(), scores->end(), 0.0);
+}
+
+std::map<std::string, double> Pipeline::PartMeans(absl::Span<const Group> groups) const {
+  std::vector<double> sums(config_.terms.size(), 0.0);
+  double turns = 0;
+  for (const Group& group : groups) {
+    for (const EpisodeOutcomes& episode : OutcomesOf(group)) {
+      for (const Outcome& outcome : episode) {
+        const std::optional<std::vector<double>> scores = TermScores(outcome);
+        if (!scores) continue;
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += (*scores)[i];
+        ++turns;
+      }
+    }
+  }
+  std::map<std::string, double> means;
+  for (size_t i = 0; i < sums.size() && turns > 0; ++i) {
+    std::string name = config_.terms[i].term.name;
+    for (int again = 2; means.count(name) > 0; ++again) name = absl::StrCat(config_.terms[i].term.name, "#", again);
+    means[name] = sums[i] / turns;
+  }
+  return means;
 }
 
 bool Pipeline::Timed(const Outcome& outcome) const {

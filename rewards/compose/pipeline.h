@@ -13,6 +13,7 @@
 // the same numbers. docs/rewards.md lists the parts.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -125,6 +126,10 @@ class Pipeline {
   BatchCredit Score(absl::Span<const Group> groups) const;
   BatchCredit Score(absl::Span<const GroupOutcomes> groups) const;
 
+  /// What each term adds to a turn's score, weight included: its mean over all scored turns of the groups, by the term's
+  /// name; a name that comes again gets "#2". They add up to the mean score.
+  std::map<std::string, double> PartMeans(absl::Span<const Group> groups) const;
+
   /// Baselines that terms read by name: a protocol that does not time them leaves every pass at speedup 1.
   std::vector<Baseline> NeededBaselines() const;
 
@@ -135,6 +140,8 @@ class Pipeline {
 
  private:
   explicit Pipeline(PipelineConfig config) : config_(std::move(config)) {}
+  /// By term, weights included; empty: no sample.
+  std::optional<std::vector<double>> TermScores(const Outcome& outcome) const;
   std::optional<double> ScoreTurn(const Outcome& outcome) const;
   bool Timed(const Outcome& outcome) const;
   EpisodeCredit CreditEpisode(const EpisodeOutcomes& turns) const;

@@ -4,9 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "policy/model/device.h"
 #include "policy/model/torch_status.h"
 
 namespace hone::trainer {
+
+const char* Name(StepPhase phase) {
+  constexpr const char* kNames[] = {"scoring", "a forward pass", "a backward pass", "the optimiser"};
+  return kNames[static_cast<int>(phase)];
+}
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const LearnerOptions& options, policy::Decoder& decoder) {
   if (!(options.clip_norm >= 0)) {
@@ -85,6 +91,15 @@ absl::StatusOr<size_t> MostOfRanks(Communicator* ranks, size_t count) {
   std::vector<double> most{static_cast<double>(count)};
   if (ranks != nullptr) HONE_RETURN_IF_ERROR(ranks->Max(most));
   return static_cast<size_t>(most[0]);
+}
+
+void AddSpeed(const Learner& learner, double tokens, double flops, double seconds, StepMetrics& metrics) {
+  const Communicator* ranks = learner.options().ranks;
+  const double rate = flops / seconds / (ranks == nullptr ? 1 : ranks->size());
+  metrics["tokens_per_s"] = tokens / seconds;
+  metrics["tflops"] = rate / 1e12;
+  const double peak = policy::PeakFlops(learner.decoder().parameters().leaves()[0].value.device());
+  if (peak > 0) metrics["mfu"] = rate / peak;
 }
 
 absl::StatusOr<at::Tensor> IdlePass(policy::Decoder& decoder) {

@@ -22,6 +22,7 @@ using StepMetrics = std::map<std::string, double>;
 
 /// Where a step is: for progress lines and for tests that kill it there.
 enum class StepPhase { kScore, kForward, kBackward, kOptimizer };
+const char* Name(StepPhase phase);  // "scoring", "a forward pass", "a backward pass", "the optimiser"
 
 struct LearnerOptions {
   AdamWOptions adamw;
@@ -56,6 +57,7 @@ class Learner {
   absl::StatusOr<StepOutcome> Step(size_t micro_batches, const std::function<absl::StatusOr<at::Tensor>(size_t)>& micro_loss);
 
   policy::Decoder& decoder() { return decoder_; }
+  const policy::Decoder& decoder() const { return decoder_; }
   Optimizer& optimizer() { return *optimizer_; }
   /// The optimiser when weights are spread over ranks; else null.
   ShardedAdamW* sharded() { return sharded_; }
@@ -92,6 +94,10 @@ class Learner {
 absl::Status SumOverRanks(Communicator* ranks, std::vector<double>& values);
 /// The largest count of all ranks.
 absl::StatusOr<size_t> MostOfRanks(Communicator* ranks, size_t count);
+
+/// Adds "tokens_per_s", "tflops" (of this rank's device) and, where its peak is known, "mfu", for a step over all ranks'
+/// `tokens` and `flops`.
+void AddSpeed(const Learner& learner, double tokens, double flops, double seconds, StepMetrics& metrics);
 
 /// A forward pass over next to nothing, for ranks whose batches are used up: log-probs [1] of no consequence.
 absl::StatusOr<at::Tensor> IdlePass(policy::Decoder& decoder);

@@ -71,7 +71,7 @@ void AddVerdicts(const std::vector<Group>& groups, StepMetrics& metrics) {
       turns.Add(static_cast<double>(episode.turns.size()));
       if (first.status == VerdictStatus::kInfra) continue;
       correct.Add(first.ok() ? 1 : 0);
-      best_correct.Add(episode.turns.back().verdict.ok() || first.ok() ? 1 : 0);
+      best_correct.Add(std::any_of(episode.turns.begin(), episode.turns.end(), [](const Turn& turn) { return turn.verdict.ok(); }) ? 1 : 0);
       for (const Timing& timing : first.timings) {
         if (first.ok() && timing.speedup.median > 0) {
           log_speedups[std::string(StdView(Name(timing.baseline)))].Add(std::log(timing.speedup.median));
@@ -156,7 +156,10 @@ absl::Status RlLoop::LearnOldest(StepMetrics& metrics) {
   metrics["seconds/learn"] = Since(start);
   const policy::Decoder& decoder = parts_.trainer.learner().decoder();
   const policy::DeviceMemory memory = policy::MemoryOf(decoder.parameters().leaves()[0].value.device());
-  if (memory.peak_bytes > 0) metrics["memory/peak_gb"] = static_cast<double>(memory.peak_bytes) / 1e9;
+  if (memory.peak_bytes > 0) {
+    metrics["memory/peak_gb"] = static_cast<double>(memory.peak_bytes) / 1e9;
+    metrics["memory/device_gb"] = static_cast<double>(memory.used_bytes) / 1e9;
+  }
   return absl::OkStatus();
 }
 
@@ -167,9 +170,12 @@ absl::StatusOr<StepMetrics> RlLoop::Step() {
   std::function<absl::Status()> meanwhile;
   if (overlap) meanwhile = [&] { return LearnOldest(metrics); };
   HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, parts_.source.Collect(step_, meanwhile, metrics));
+  Enter("the journal");
   for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));
   HONE_RETURN_IF_ERROR(parts_.journal.Sync());
+  Enter("the rewards");
   metrics.merge(BatchMetrics(groups, parts_.rewards.Score(groups)));
+  for (const auto& [term, mean] : parts_.rewards.PartMeans(groups)) metrics["reward/part/" + term] = mean;
   waiting_.push_back(std::move(groups));
   if (static_cast<int64_t>(waiting_.size()) > options_.lag) HONE_RETURN_IF_ERROR(LearnOldest(metrics));
   metrics["seconds/step"] = Since(start);

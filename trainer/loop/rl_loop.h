@@ -57,6 +57,7 @@ struct RlLoopParts {
   JournalWriter& journal;
   MetricsWriter& metrics;
   LogProbFile* log_probs = nullptr;  // null: nothing is recorded
+  std::function<void(const std::string& what)> on_phase = {};  // hears "the journal" and "the rewards"
 };
 
 /// Not thread-safe.
@@ -68,11 +69,12 @@ class RlLoop {
   int64_t step() const { return step_; }
 
   /// One step, which then counts: a batch is sampled, and the one of `lag` steps before is learned from. The metrics are
-  /// also written to the run's files: reward/mean and /std over trained turns, correct/first_turn and /best_turn (INFRA
+  /// also written to the run's files: reward/mean and /std over trained turns, reward/part/<term> (see
+  /// Pipeline::PartMeans), correct/first_turn and /best_turn (INFRA
   /// left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
   /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase> (learn, update: telling the engine of new weights,
-  /// step; the source's own), share/generate of the step, on a GPU memory/peak_gb of torch's allocator, all of the batch
-  /// sampled, and the trainer's under learn/.
+  /// step; the source's own), share/generate of the step, on a GPU memory/peak_gb of torch's allocator and memory/device_gb
+  /// in use after learning, by whomever, all of the batch sampled, and the trainer's under learn/.
   absl::StatusOr<StepMetrics> Step();
 
   /// Learner, source, batches not yet learned from and counter: all that decides the next step. Tensors are borrowed:
@@ -83,6 +85,9 @@ class RlLoop {
   absl::Status Restore(const CheckpointData& data);
 
  private:
+  void Enter(const char* what) const {
+    if (parts_.on_phase) parts_.on_phase(what);
+  }
   absl::Status LearnOldest(StepMetrics& metrics);
   absl::Status Learn(const std::vector<Group>& groups, StepMetrics& metrics);
   absl::Status Record(const std::vector<TrainSequence>& sequences, const std::vector<Group>& groups,

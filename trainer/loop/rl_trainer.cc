@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "policy/model/torch_status.h"
 #include "trainer/data/packing.h"
+#include "trainer/loop/flops.h"
 #include "trainer/loop/scorer.h"
 
 namespace hone::trainer {
@@ -18,6 +19,7 @@ struct RlTrainer::Plan {
   std::vector<std::vector<float>> weights;
   std::vector<std::vector<uint8_t>> counted;
   std::vector<std::vector<float>> coefficients;
+  double flops = 0;  // of all passes made
   StepMetrics sums;
 };
 
@@ -52,6 +54,12 @@ absl::Status CheckDecision(const FilterDecision& decision, size_t tokens) {
   const auto bad = std::find_if(decision.weight.begin(), decision.weight.end(), [](float w) { return !(w >= 0) || !std::isfinite(w); });
   if (bad == decision.weight.end()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("a filter gave token ", bad - decision.weight.begin(), " the weight ", *bad));
+}
+
+std::vector<int64_t> Lengths(const std::vector<TrainSequence>& sequences) {
+  std::vector<int64_t> lengths;
+  for (const TrainSequence& s : sequences) lengths.push_back(s.length());
+  return lengths;
 }
 
 void AddStaleness(const std::vector<TrainSequence>& sequences, int64_t version, StepMetrics& metrics) {
@@ -89,6 +97,7 @@ absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences
     learner_->EnterPhase(StepPhase::kScore);
     HONE_ASSIGN_OR_RETURN(train, ScoreSequences(learner_->decoder(), sequences, options_.temperature,
                                                 learner_->options().micro_batch_tokens, learner_->options().ranks));
+    plan.flops += PassFlops(learner_->decoder(), Lengths(sequences), 1);
   } else {
     for (const TrainSequence& s : sequences) train.push_back(s.rollout_log_probs);
   }
@@ -152,6 +161,7 @@ absl::Status RlTrainer::ScoreReference(const std::vector<TrainSequence>& sequenc
   decoder.UseLora(adapter);
   HONE_RETURN_IF_ERROR(scores.status());
   plan.reference_log_probs = *std::move(scores);
+  plan.flops += PassFlops(decoder, Lengths(sequences), 1);
   return absl::OkStatus();
 }
 
@@ -214,7 +224,10 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
     }
   }
   std::vector<std::vector<size_t>> micro;
-  if (all[2] > 0) micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
+  if (all[2] > 0) {
+    micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
+    plan.flops += PassFlops(learner_->decoder(), lengths, TrainPasses(learner_->decoder()));
+  }
   for (std::vector<size_t>& batch : micro) {
     for (size_t& index : batch) index = which[index];
   }
@@ -261,9 +274,11 @@ absl::StatusOr<StepMetrics> RlTrainer::Step(const std::vector<TrainSequence>& se
     if (plan.sums.count("kl") != 0) metrics["kl"] = plan.sums["kl"] / seen;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  metrics["tokens"] = tokens;
-  metrics["loss_tokens"] = loss_tokens;
-  metrics["tokens_per_s"] = tokens / seconds;
+  std::vector<double> all{tokens, loss_tokens, plan.flops};
+  HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, all));
+  metrics["tokens"] = all[0];
+  metrics["loss_tokens"] = all[1];
+  AddSpeed(*learner_, all[0], all[2], seconds, metrics);
   metrics["skipped_steps"] = static_cast<double>(learner_->skipped_steps());
   return metrics;
 }

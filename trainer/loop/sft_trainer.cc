@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
 #include "trainer/data/packing.h"
+#include "trainer/loop/flops.h"
 #include "trainer/loss/policy_loss.h"
 
 namespace hone::trainer {
@@ -57,7 +58,8 @@ absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& s
     tokens += static_cast<double>(sequences[i].length());
     loss_tokens += static_cast<double>(sequences[i].LossTokens());
   }
-  std::vector<double> all{static_cast<double>(sequences.size()), tokens, loss_tokens};
+  std::vector<double> all{static_cast<double>(sequences.size()), tokens, loss_tokens,
+                          PassFlops(learner_->decoder(), lengths, TrainPasses(learner_->decoder()))};
   HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, all));
   tokens = all[1], loss_tokens = all[2];
   const double denominator = options_.weights.objective == SftObjective::kCuset ? all[0] : loss_tokens;
@@ -80,17 +82,18 @@ absl::StatusOr<StepMetrics> SftTrainer::Step(const std::vector<TrainSequence>& s
   HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, totals));
   const double nll = totals[0], entropy = totals[1];
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return StepMetrics{{"loss", outcome.loss},
-                     {"nll", loss_tokens > 0 ? nll / loss_tokens : 0},
-                     {"perplexity", loss_tokens > 0 ? std::exp(nll / loss_tokens) : 1},
-                     {"entropy", loss_tokens > 0 ? entropy / loss_tokens : 0},
-                     {"gradient_norm", outcome.gradient_norm},
-                     {"learning_rate", outcome.learning_rate},
-                     {"tokens", tokens},
-                     {"loss_tokens", loss_tokens},
-                     {"tokens_per_s", tokens / seconds},
-                     {"updated", outcome.updated ? 1.0 : 0.0},
-                     {"skipped_steps", static_cast<double>(learner_->skipped_steps())}};
+  StepMetrics metrics{{"loss", outcome.loss},
+                      {"nll", loss_tokens > 0 ? nll / loss_tokens : 0},
+                      {"perplexity", loss_tokens > 0 ? std::exp(nll / loss_tokens) : 1},
+                      {"entropy", loss_tokens > 0 ? entropy / loss_tokens : 0},
+                      {"gradient_norm", outcome.gradient_norm},
+                      {"learning_rate", outcome.learning_rate},
+                      {"tokens", tokens},
+                      {"loss_tokens", loss_tokens},
+                      {"updated", outcome.updated ? 1.0 : 0.0},
+                      {"skipped_steps", static_cast<double>(learner_->skipped_steps())}};
+  AddSpeed(*learner_, tokens, all[3], seconds, metrics);
+  return metrics;
 }
 
 }  // namespace hone::trainer
