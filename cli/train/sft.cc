@@ -185,7 +185,8 @@ class SftRun {
     trainer::CheckpointOptions options{.folder = path};
     options.on_file = [this](const std::string& file) { Enter("writing a checkpoint: " + file); };
     HONE_ASSIGN_OR_RETURN(checkpoints_, trainer::Checkpointer::Create(options));
-    if (checkpoints_->Steps().empty()) return absl::OkStatus();
+    HONE_ASSIGN_OR_RETURN(const bool of_ranks, trainer::RestoreFromRanks(path, trainer_->learner()));
+    if (of_ranks || checkpoints_->Steps().empty()) return absl::OkStatus();
     HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints_->LoadLatest());
     return trainer::RestoreLearnerState(data, trainer_->learner());
   }

@@ -2,10 +2,7 @@
 
 // A redis-server of the test's own on a free port, with an append-only file, to be killed and started again.
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
@@ -16,21 +13,10 @@
 #include "base/file.h"
 #include "base/steady_time.h"
 #include "base/subprocess.h"
+#include "tests/support/free_port.h"
 #include "tests/support/memory_folder.h"
 
 namespace hone {
-
-/// A port that nobody listens on at the moment.
-inline int FreePort() {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  return ntohs(address.sin_port);
-}
 
 class RedisServer {
  public:

@@ -26,12 +26,14 @@ std::string StepFolder(int64_t step) { return absl::StrFormat("step_%08d", step)
 
 struct Found {
   int64_t step = -1;
-  int ranks = 0;
+  int ranks = 0;  // 0: one process without ranks
 };
 
 // The newest step that every rank of its job has committed.
 Found NewestWhole(const std::string& folder) {
   Found newest;
+  const std::string alone = NewestCheckpoint(folder);
+  if (!alone.empty() && !absl::SimpleAtoi(alone.substr(alone.rfind('_') + 1), &newest.step)) newest.step = -1;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
@@ -73,27 +75,115 @@ absl::Status Fill(const Parts& parts, const std::string& kind, const ShardPiece&
                                                  piece.count, " numbers from ", piece.begin));
 }
 
-absl::Status RestoreFrom(std::map<std::string, Parts>& kinds, const std::map<std::string, int64_t>& counters,
-                         Learner& learner) {
-  ShardedAdamW& sharded = *learner.sharded();
+struct Saved {
+  std::map<std::string, Parts> kinds;
+  std::map<std::string, int64_t> counters;
+};
+
+// Leaves that are trained, wherever their numbers are.
+std::vector<policy::Leaf> Trained(const policy::Decoder& decoder) {
+  std::vector<policy::Leaf> trained;
+  for (const policy::Leaf& leaf : decoder.TrainedLeaves()) {
+    if (leaf.value.requires_grad()) trained.push_back(leaf);
+  }
+  return trained;
+}
+
+// What this process optimises, as parts of leaves.
+std::vector<ShardPiece> PiecesOf(Learner& learner) {
+  if (learner.sharded() != nullptr) return learner.sharded()->pieces();
+  std::vector<ShardPiece> pieces;
+  for (const policy::Leaf& leaf : Trained(learner.decoder()))
+    pieces.push_back({leaf.name, 0, leaf.value.numel(), leaf.value.grad().storage_offset(), leaf.value.detach()});
+  return pieces;
+}
+
+absl::Status RestoreFrom(Saved& saved, Learner& learner) {
+  const std::vector<ShardPiece> pieces = PiecesOf(learner);
   std::vector<std::pair<std::string, at::Tensor>> state;
   at::NoGradGuard no_grad;
-  for (const auto& [kind, own] : sharded.State()) {
+  for (const auto& [kind, own] : learner.optimizer().State()) {
     at::Tensor whole = at::zeros_like(own);
-    for (const ShardPiece& piece : sharded.pieces())
-      HONE_RETURN_IF_ERROR(Fill(kinds[kind], kind, piece, whole.narrow(0, piece.offset, piece.count)));
+    for (const ShardPiece& piece : pieces)
+      HONE_RETURN_IF_ERROR(Fill(saved.kinds[kind], kind, piece, whole.narrow(0, piece.offset, piece.count)));
     state.emplace_back(kind, whole);
   }
-  for (const ShardPiece& piece : sharded.pieces())
-    HONE_RETURN_IF_ERROR(Fill(kinds[kWeight], kWeight, piece, piece.value.view({-1})));
-  const auto steps = counters.find("learner/optimizer_steps");
-  if (steps == counters.end())
+  for (const ShardPiece& piece : pieces)
+    HONE_RETURN_IF_ERROR(Fill(saved.kinds[kWeight], kWeight, piece, piece.value.view({-1})));
+  const auto steps = saved.counters.find("learner/optimizer_steps");
+  if (steps == saved.counters.end())
     return absl::InvalidArgumentError("checkpoint counter learner/optimizer_steps is missing");
-  HONE_RETURN_IF_ERROR(sharded.Restore(state, steps->second));
-  return learner.RestoreCounters(counters);
+  HONE_RETURN_IF_ERROR(learner.optimizer().Restore(state, steps->second));
+  return learner.RestoreCounters(saved.counters);
+}
+
+// A checkpoint of one process, in parts: its optimiser's rows hold one trained leaf after another, its weights lie under
+// their names in files, of which several are rows of one leaf.
+absl::StatusOr<Saved> LoadAlone(const std::string& path, Learner& learner) {
+  HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(path));
+  Saved saved;
+  saved.counters = data.counters;
+  const std::vector<policy::Leaf> trained = Trained(learner.decoder());
+  const policy::Lora* lora = learner.decoder().lora();
+  std::map<std::string, policy::NamedTensor> named;
+  for (const policy::NamedTensor& n : lora == nullptr ? learner.decoder().parameters().named() : lora->named())
+    named.emplace(absl::StrCat(lora == nullptr ? "model/" : "lora/", n.name), n);
+  for (const auto& [name, tensor] : data.tensors) {
+    const at::Tensor flat = tensor.reshape({-1});
+    if (absl::StartsWith(name, "optimizer/")) {
+      int64_t offset = 0;
+      for (const policy::Leaf& leaf : trained) {
+        if (offset + leaf.value.numel() > flat.numel())
+          return absl::InvalidArgumentError(absl::StrCat("checkpoint: ", name, " ends before ", leaf.name));
+        saved.kinds[name.substr(10)][leaf.name].emplace(0, flat.narrow(0, offset, leaf.value.numel()));
+        offset += AdamW::Padded(leaf.value.numel());
+      }
+    }
+    const auto found = named.find(name);
+    if (found == named.end()) continue;
+    const at::Tensor& own = found->second.tensor;
+    for (const policy::Leaf& leaf : trained) {
+      const int64_t begin = own.storage_offset() - leaf.value.storage_offset();
+      const bool inside = own.storage().unsafeGetStorageImpl() == leaf.value.storage().unsafeGetStorageImpl() &&
+                          begin >= 0 && begin < leaf.value.numel();
+      if (inside) saved.kinds[kWeight][leaf.name].emplace(begin, flat);
+    }
+  }
+  return saved;
+}
+
+absl::StatusOr<Saved> LoadRanks(const std::string& folder, const Found& found) {
+  Saved saved;
+  for (int r = 0; r < found.ranks; ++r) {
+    HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(absl::StrCat(RankFolder(folder, r, found.ranks), "/",
+                                                                           StepFolder(found.step))));
+    saved.counters = data.counters;
+    for (auto& [name, tensor] : data.tensors) {
+      const size_t slash = name.find('/'), at = name.rfind('@');
+      int64_t begin = 0;
+      if (slash == std::string::npos || at == std::string::npos || !absl::SimpleAtoi(name.substr(at + 1), &begin)) {
+        return absl::InvalidArgumentError(absl::StrCat("checkpoint: tensor ", name, " is no part of a sharded one"));
+      }
+      saved.kinds[name.substr(0, slash)][name.substr(slash + 1, at - slash - 1)].emplace(begin, std::move(tensor));
+    }
+  }
+  return saved;
+}
+
+absl::Status RestoreFound(const std::string& folder, const Found& found, Learner& learner) {
+  HONE_ASSIGN_OR_RETURN(Saved saved, found.ranks > 0 ? LoadRanks(folder, found)
+                                                     : LoadAlone(absl::StrCat(folder, "/", StepFolder(found.step)), learner));
+  return RestoreFrom(saved, learner);
 }
 
 }  // namespace
+
+absl::StatusOr<bool> RestoreFromRanks(const std::string& folder, Learner& learner) {
+  const Found found = NewestWhole(folder);
+  if (found.step < 0 || found.ranks == 0) return false;
+  HONE_RETURN_IF_ERROR(RestoreFound(folder, found, learner));
+  return true;
+}
 
 absl::StatusOr<std::unique_ptr<ShardedCheckpointer>> ShardedCheckpointer::Create(const std::string& folder,
                                                                                  Communicator& ranks, int64_t keep) {
@@ -141,22 +231,7 @@ absl::StatusOr<bool> ShardedCheckpointer::Restore(Learner& learner) {
                                                       seen[0], "); is it shared storage?"));
   }
   if (found.step < 0) return false;
-  std::map<std::string, Parts> kinds;
-  std::map<std::string, int64_t> counters;
-  for (int r = 0; r < found.ranks; ++r) {
-    HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(absl::StrCat(RankFolder(folder_, r, found.ranks), "/",
-                                                                           StepFolder(found.step))));
-    counters = data.counters;
-    for (auto& [name, tensor] : data.tensors) {
-      const size_t slash = name.find('/'), at = name.rfind('@');
-      int64_t begin = 0;
-      if (slash == std::string::npos || at == std::string::npos || !absl::SimpleAtoi(name.substr(at + 1), &begin)) {
-        return absl::InvalidArgumentError(absl::StrCat("checkpoint: tensor ", name, " is no part of a sharded one"));
-      }
-      kinds[name.substr(0, slash)][name.substr(slash + 1, at - slash - 1)].emplace(begin, std::move(tensor));
-    }
-  }
-  HONE_RETURN_IF_ERROR(RestoreFrom(kinds, counters, learner));
+  HONE_RETURN_IF_ERROR(RestoreFound(folder_, found, learner));
   HONE_RETURN_IF_ERROR(ranks_.Barrier());
   return true;
 }

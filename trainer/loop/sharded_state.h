@@ -5,8 +5,9 @@
 //
 //   folder/rank_0_of_8/step_00000120, folder/rank_1_of_8/step_00000120, ...
 //
-// A step counts when all ranks of its job have committed it. Any number of ranks may go on from it: parts are named by
-// weight and position, and each rank picks what it holds now. With the number unchanged a run goes on bit for bit.
+// A step counts when all ranks of its job have committed it. Any number of ranks may go on from it, one process alone as
+// well: parts are named by weight and position, and each rank picks what it holds now. With the number unchanged a run goes
+// on bit for bit. Ranks also go on from what a process alone left in the same folder (folder/step_00000120).
 
 #include <future>
 #include <memory>
@@ -17,6 +18,9 @@
 #include "trainer/loop/learner.h"
 
 namespace hone::trainer {
+
+/// For a learner without ranks: goes on from the newest step in `folder` when it is one of ranks. False: it is not.
+absl::StatusOr<bool> RestoreFromRanks(const std::string& folder, Learner& learner);
 
 class ShardedCheckpointer {
  public:
@@ -31,7 +35,8 @@ class ShardedCheckpointer {
   /// Until the last Save is on the disk; its error.
   absl::Status Wait();
 
-  /// Goes on from the newest step that is whole, of any number of ranks; false: there is none. A collective operation.
+  /// Goes on from the newest step that is whole, of any number of ranks or of one process; false: there is none. A
+  /// collective operation.
   absl::StatusOr<bool> Restore(Learner& learner);
 
  private:

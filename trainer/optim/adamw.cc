@@ -15,8 +15,6 @@ namespace {
 
 bool IsHalf(const at::Tensor& t) { return t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf; }
 
-int64_t Padded(int64_t elements) { return (elements + AdamW::kAlignment - 1) / AdamW::kAlignment * AdamW::kAlignment; }
-
 absl::Status Check(const AdamWOptions& o) {
   const auto bad = [](const char* name, double value, const char* range) {
     return absl::InvalidArgumentError(absl::StrCat("adamw: ", name, " = ", value, ", allowed ", range));

@@ -33,6 +33,8 @@ struct AdamWOptions {
 class AdamW : public Optimizer {
  public:
   static constexpr int64_t kAlignment = 16;  // numbers; each leaf's part of a row starts on a multiple of it
+  /// What a leaf of so many numbers takes of a row.
+  static int64_t Padded(int64_t numbers) { return (numbers + kAlignment - 1) / kAlignment * kAlignment; }
 
   /// `leaves` are shared with the model; those that require no gradient are left alone. kInvalidArgument: an option out
   /// of range, no leaf that requires a gradient, or one that is neither fp32 nor of half precision.

@@ -147,7 +147,7 @@ TEST_CASE("A run of an adapter that is killed leaves the adapter of its newest c
   const auto kept = [&](int step) {
     std::map<std::string, at::Tensor> tensors;
     for (const auto& [name, tensor] : trainer::LoadCheckpoint(Checkpoint(path("cut/checkpoint/sft"), step)).value().tensors) {
-      if (name.rfind("adapter/", 0) == 0) tensors.emplace(name.substr(8), tensor);
+      if (name.rfind("lora/", 0) == 0) tensors.emplace(name.substr(5), tensor);
     }
     return tensors;
   };

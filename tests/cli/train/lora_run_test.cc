@@ -3,8 +3,13 @@
 
 #include "tests/support/catch_torch.h"
 
+#include <fcntl.h>
+#include <httplib.h>
+#include <signal.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,7 +20,10 @@
 #include "base/hash.h"
 #include "base/journal.h"
 #include "base/subprocess.h"
+#include "base/steady_time.h"
 #include "tests/cli/train/kernel_model.h"
+#include "tests/support/free_port.h"
+#include "tests/support/process_tree.h"
 #include "tests/support/test_programs.h"
 #include "trainer/checkpoint/checkpoint.h"
 
@@ -120,7 +128,7 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   CHECK(judged.right < judged.samples);
   const std::string metrics = *ReadFile(bench.Path("whole/metrics.jsonl"));
   for (const char* name : {"seconds/generate", "seconds/judging", "share/generate", "verify/build_busy", "learn/kl",
-                           "learn/mismatch_abs_log_ratio", "learn/rejected_share", "learn/entropy"}) {
+                           "learn/mismatch_abs_log_ratio", "learn/rejected_share", "learn/entropy", "learn/tflops", "reward/part/correct"}) {
     INFO(name);
     CHECK(absl::StrContains(metrics, name));
   }
@@ -176,6 +184,65 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   const std::string dataset = *ReadFile(bench.Path("draw/dataset.jsonl"));
   const Json line = Json::parse(dataset.substr(0, dataset.find('\n')));
   CHECK(absl::StrContains(line["source"].get<std::string>(), "launch("));
+}
+
+TEST_CASE("A run whose verifier stands still says what it waits for and goes on with it, and Prometheus reads its figures meanwhile",
+          "[cli][train]") {
+  const Bench bench;
+  const int port = FreePort();
+  const std::string said = bench.Path("stderr");
+  const UniqueFd to(open(said.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  SpawnOptions options = bench.Train("stuck", {"--set", "rl.patience_s=1", "--set", absl::StrCat("metrics=127.0.0.1:", port)});
+  options.pass_fds = {{to.get(), 2}};
+  absl::StatusOr<Child> child = Child::Spawn(options);
+  REQUIRE(child.ok());
+  const SteadyTime deadline = SteadyTime::Now() + absl::Minutes(2);
+  const auto await = [&](const std::function<bool()>& seen) {
+    while (!seen() && SteadyTime::Now() < deadline && !child->Ended()) absl::SleepFor(absl::Milliseconds(5));
+    return seen();
+  };
+  REQUIRE(await([&] { return FileExists(bench.Checkpoint("stuck", 1) + "/COMMIT"); }));
+  const std::vector<pid_t> verifier = DescendantsWith(child->pid(), "hone-verifier");
+  REQUIRE(!verifier.empty());
+  for (const pid_t pid : verifier) kill(pid, SIGSTOP);
+  const bool told = await([&] {
+    const std::string text = *ReadFile(said);
+    return absl::StrContains(text, "waiting for: step") && absl::StrContains(text, " verdicts of turn 1\n");
+  });
+  const auto scraped = httplib::Client("127.0.0.1", port).Get("/metrics");
+  for (const pid_t pid : verifier) kill(pid, SIGCONT);
+  INFO(*ReadFile(said));
+  CHECK(told);
+  CHECK(absl::StrContains(*ReadFile(said), "  thread "));
+  CHECK(*child->Wait(deadline) == 0);
+  REQUIRE(scraped);
+  for (const char* figure : {"hone_run_learn_loss ", "hone_run_reward_mean ", "hone_run_verdict{kind=\"", "hone_run_seconds{kind=\"learn\"} ",
+                             "hone_run_correct_first_turn ", "hone_run_reward_part{kind=\"correct\"} "}) {
+    INFO(figure << scraped->body);
+    CHECK(absl::StrContains(scraped->body, figure));
+  }
+}
+
+// docs/metrics.md names what a run writes: every figure that this one writes is there.
+TEST_CASE("docs/metrics.md has every figure of a run", "[cli][train]") {
+  const Bench bench;
+  const RunResult run = bench.Run(bench.Train("run", {"--set", "rl.steps=2", "--set", "rl.filters.chain=[{name: mirrorpop}]"}));
+  INFO(run.output);
+  REQUIRE(run.exit_code == 0);
+  const std::string text = *ReadFile(HONE_SOURCE_FOLDER "/docs/metrics.md");
+  std::istringstream lines(*ReadFile(bench.Path("run/metrics.jsonl")));
+  int figures = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line);
+    for (const auto& [name, value] : record.items()) {
+      INFO(name);
+      const size_t slash = name.rfind('/');
+      const bool kind = absl::StrContains(text, absl::StrCat("`", name.substr(0, slash), "/<"));
+      CHECK((name == "step" || name == "time" || kind || absl::StrContains(text, absl::StrCat("`", name, "`"))));
+      ++figures;
+    }
+  }
+  CHECK(figures > 60);
 }
 
 TEST_CASE("An adapter of another rank, half precision on a CPU and a reference without an adapter are refused", "[cli][train]") {

@@ -1,13 +1,17 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "base/config.h"
 #include "base/journal.h"
+#include "base/steady_time.h"
 #include "base/subprocess.h"
 #include "cli/train/rft.h"
 #include "cli/train/sft.h"
 #include "policy/model/hf_folder.h"
 #include "policy/model/lora.h"
 #include "tests/cli/train/hf_folder.h"
+#include "tests/support/free_port.h"
 #include "tests/support/test_programs.h"
 
 namespace hone::cli {
@@ -73,6 +77,65 @@ TEST_CASE("A run that was stopped goes on to the same weights", "[cli][sft]") {
   REQUIRE(RunSft(part, s.Run("cut"), /*resume=*/true).ok());
   CHECK(at::equal(Weights(s.Run("cut") + "/policy"), Weights(s.Run("whole") + "/policy")));
   CHECK(RunSft(s.config, s.Run("whole"), false).code() == absl::StatusCode::kAlreadyExists);
+}
+
+// `hone sft` on so many ranks; 1: without ranks.
+void RunOnRanks(int ranks, const std::string& config, const std::string& runs, const std::vector<std::string>& more) {
+  const int port = FreePort();
+  std::vector<Child> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    SpawnOptions options;
+    options.argv = {TestProgram("hone"), "sft", config, "--name", "run", "--runs", runs};
+    options.argv.insert(options.argv.end(), more.begin(), more.end());
+    if (ranks > 1) {
+      options.environment = {absl::StrCat("RANK=", rank), absl::StrCat("LOCAL_RANK=", rank), absl::StrCat("WORLD_SIZE=", ranks),
+                             "MASTER_ADDR=127.0.0.1", absl::StrCat("MASTER_PORT=", port)};
+    }
+    options.pass_fds = {{2, 2}};
+    children.push_back(*Child::Spawn(options));
+  }
+  for (Child& child : children) REQUIRE(*child.Wait(SteadyTime::Now() + absl::Minutes(2)) == 0);
+}
+
+TEST_CASE("A run goes on with another number of ranks, to and from none, up to the order of sums", "[cli][sft]") {
+  if (TestProgram("hone").empty()) SKIP("no build of hone here");
+  Setting s;
+  for (const int64_t rank : {0, 4}) {
+    INFO("lora.rank " << rank);
+    s.config.lora.rank = rank;
+    const std::string config = s.Run("config.yaml");
+    REQUIRE(WriteFileAtomically(config, ToYaml(s.config)).ok());
+    const auto weights = [&](const std::string& runs) {
+      if (rank == 0) return Weights(runs + "/run/policy");
+      const auto model = policy::LoadHfFolder(s.config.start).value();
+      std::vector<at::Tensor> all;
+      for (const policy::NamedTensor& named : policy::Lora::Load(model->config(), runs + "/run/adapter", at::TensorOptions(at::kFloat)).value()->named())
+        all.push_back(named.tensor.flatten());
+      return at::cat(all);
+    };
+    const std::string whole = s.Run(absl::StrCat("whole", rank));
+    RunOnRanks(1, config, whole, {});
+    const at::Tensor wanted = weights(whole);
+    for (const auto& [before, after] : {std::pair{2, 1}, {1, 2}, {2, 3}}) {
+      INFO(before << " ranks, then " << after);
+      const std::string runs = s.Run(absl::StrCat("cut", rank, before, after));
+      RunOnRanks(before, config, runs, {});
+      CHECK_THAT((weights(runs) - wanted).abs().max().item<double>(), Catch::Matchers::WithinAbs(0, 2e-4));
+      // As if killed after the checkpoint of step 15: what came later is gone.
+      const std::string checkpoints = runs + "/run/checkpoint/sft/";
+      for (int r = 0; r < before; ++r) {
+        REQUIRE(RemoveTree(before == 1 ? checkpoints + "step_00000016" : absl::StrCat(checkpoints, "rank_", r, "_of_", before, "/step_00000016")).ok());
+      }
+      REQUIRE(RemoveTree(runs + "/run/sft.json").ok());
+      RunOnRanks(after, config, runs, {"--resume"});
+      CHECK_THAT((weights(runs) - wanted).abs().max().item<double>(), Catch::Matchers::WithinAbs(0, 2e-4));
+      std::istringstream lines(*ReadFile(runs + "/run/metrics.jsonl"));
+      std::vector<int> steps;
+      for (std::string line; std::getline(lines, line);) steps.push_back(Json::parse(line).at("step"));
+      REQUIRE(steps.size() == 17);  // the last one twice, and none else
+      CHECK(steps.back() == 15);
+    }
+  }
 }
 
 TEST_CASE("With lora.rank the adapter is written in PEFT's format and the model stays as it was", "[cli][sft]") {

@@ -62,6 +62,28 @@ TEST_CASE("Terms are summed with their weights, and one term without a sample le
   CHECK(credit.untimed_passes == 0);
 }
 
+TEST_CASE("Parts are the terms' weighted means over scored turns, and add up to the mean score", "[rewards]") {
+  PipelineConfig config;
+  config.terms = {{Choice<Term>("correct"), 1.0}, {Choice<Term>("correct"), 2.0}};
+  Group group;
+  for (const VerdictStatus status : {VerdictStatus::kOk, VerdictStatus::kOk, VerdictStatus::kIncorrect, VerdictStatus::kInfra}) {
+    Episode episode;
+    episode.turns.emplace_back();
+    episode.turns[0].verdict.status = status;
+    group.episodes.push_back(episode);
+  }
+  const Pipeline pipeline = Make(config);
+  const std::map<std::string, double> parts = pipeline.PartMeans({&group, 1});
+  double sum = 0;
+  const BatchCredit credit = pipeline.Score({&group, 1});
+  for (size_t e = 0; e < 3; ++e) sum += *credit.groups[0].episodes[e].turns[0].score;
+  REQUIRE(parts.size() == 2);
+  CHECK_THAT(parts.at("correct#2"), WithinAbs(2 * parts.at("correct"), 1e-12));
+  CHECK_THAT(parts.at("correct") + parts.at("correct#2"), WithinAbs(sum / 3, 1e-12));
+  CHECK(parts.at("correct") != 0);
+  CHECK(pipeline.PartMeans({}).empty());
+}
+
 TEST_CASE("A pass without a timing that some term reads is counted and keeps its reward for being right", "[rewards]") {
   PipelineConfig config;
   MusaCoderScore other_baseline;

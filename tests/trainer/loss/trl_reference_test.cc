@@ -1,5 +1,5 @@
-// Against the losses and gradients of TRL's own trainers and of transformers: reference/trl_losses.json, made by
-// reference/trl_losses.py.
+// Against the losses and gradients of TRL's own trainers and of transformers (reference/trl_losses.json, made by
+// trl_losses.py there) and the divergences of verl (verl_kl.json, made by verl_kl.py).
 
 #include "tests/support/catch_torch.h"
 
@@ -94,6 +94,32 @@ TEST_CASE("Supervised losses and their gradients are TRL's own, plain and weight
     CHECK_THAT(loss.item<double>(), WithinAbs(given.at("loss").get<double>(), 1e-7));
     loss.backward();
     CHECK_THAT((log_probs.grad() - Numbers(given.at("gradient"))).abs().max().item<double>(), WithinAbs(0, 1e-7));
+  }
+}
+
+TEST_CASE("The estimators k1, k2 and k3 of the divergence from a reference, and their gradients, are verl's own", "[trainer][loss]") {
+  const Json given = Json::parse(ReadFile(HONE_VERL_KL).value());
+  const int64_t tokens = static_cast<int64_t>(given.at("log_probs").size());
+  for (const auto& [name, estimator] :
+       {std::pair<const char*, KlEstimator>{"k1", KlEstimator::kK1}, {"k2", KlEstimator::kK2}, {"k3", KlEstimator::kK3}}) {
+    INFO(name);
+    PolicyLossOptions options;
+    options.kl_coefficient = 0.7;
+    options.kl_estimator = estimator;
+    PolicyLossInput in;  // no advantage: the divergence is the loss
+    in.log_probs = Numbers(given.at("log_probs")).requires_grad_(true);
+    in.old_log_probs = in.log_probs.detach().clone();
+    in.reference_log_probs = Numbers(given.at("reference"));
+    in.advantages = at::zeros_like(in.old_log_probs);
+    in.weights = at::ones_like(in.old_log_probs);
+    in.coefficients = at::full_like(in.old_log_probs, 1.0 / static_cast<double>(tokens));
+    in.offsets = {0, tokens};
+    const PolicyLossOutput out = PolicyLoss(in, options);
+    const Json& wanted = given.at(name);
+    CHECK_THAT(out.loss.item<double>(), WithinAbs(0.7 * wanted.at("mean").get<double>(), 1e-12));
+    CHECK_THAT(out.sums.at("kl"), WithinAbs(static_cast<double>(tokens) * wanted.at("mean").get<double>(), 1e-10));
+    out.loss.backward();
+    CHECK_THAT((in.log_probs.grad() - Numbers(wanted.at("gradient")) * 0.7).abs().max().item<double>(), WithinAbs(0, 1e-12));
   }
 }
 
