@@ -45,9 +45,7 @@ absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
   options.learner.adamw.weight_decay = 0;
   options.learner.micro_batch_tokens = settings.micro_batch_tokens;
-  options.loss.eps_low = settings.clip_low;
-  options.loss.eps_high = settings.clip_high;
-  options.loss.kl_coefficient = settings.kl_coefficient;
+  options.loss = LossOf(settings);
   options.temperature = settings.temperature;
   options.score = settings.recorded_sequences > 0;
   if (!settings.filters.chain.empty()) options.filters = {trainer::MakeChain(settings.filters)};
@@ -106,6 +104,27 @@ void WatchForInterrupt() { std::signal(SIGINT, OnInterrupt); }
 
 absl::Status Interrupted() {
   return interrupted ? absl::CancelledError("interrupted; --resume goes on from the last checkpoint") : absl::OkStatus();
+}
+
+trainer::PolicyLossOptions LossOf(const RlSettings& settings) {
+  const LossSettings& loss = settings.loss;
+  trainer::PolicyLossOptions options;
+  options.objective = loss.objective == "cispo"            ? trainer::PolicyObjective::kCispo
+                      : loss.objective == "sequence_ratio" ? trainer::PolicyObjective::kSequenceRatio
+                                                           : trainer::PolicyObjective::kClippedRatio;
+  options.aggregation = loss.aggregation == "token_mean"        ? trainer::Aggregation::kTokenMean
+                        : loss.aggregation == "constant_length" ? trainer::Aggregation::kConstantLength
+                                                                : trainer::Aggregation::kSequenceMean;
+  options.constant_length = loss.constant_length > 0 ? loss.constant_length : static_cast<double>(settings.max_tokens);
+  options.kl_estimator = loss.kl_estimator == "k1"   ? trainer::KlEstimator::kK1
+                         : loss.kl_estimator == "k2" ? trainer::KlEstimator::kK2
+                                                     : trainer::KlEstimator::kK3;
+  options.eps_low = settings.clip_low;
+  options.eps_high = settings.clip_high;
+  options.dual_clip = loss.dual_clip;
+  options.kl_coefficient = settings.kl_coefficient;
+  options.entropy_coefficient = loss.entropy_coefficient;
+  return options;
 }
 
 absl::StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string& config_yaml, bool resume) {

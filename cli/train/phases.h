@@ -27,6 +27,7 @@
 #include "cli/train/settings.h"
 #include "policy/model/decoder.h"
 #include "rewards/compose/pipeline.h"
+#include "trainer/loss/policy_loss.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
 
@@ -69,6 +70,9 @@ absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, cons
 
 /// How candidates are verified with these baselines.
 rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector<Baseline> baselines);
+
+/// What `settings` train a batch's tokens by.
+trainer::PolicyLossOptions LossOf(const RlSettings& settings);
 
 /// Samples, rewards and learns for settings.steps steps, going on from the newest checkpoint of the folder where there is
 /// one. `parts.verify` gets the baselines that the pipeline reads; `parts.on_phase` hears each phase as it begins;

@@ -22,6 +22,28 @@ namespace hone::cli {
 /// The store's defaults without the re-measure rule: an emulator's speedups are often large, and most tasks are new.
 rollout::ExemplarConfig BelievedExemplars();
 
+/// Of published methods: docs/train.md.
+struct LossSettings {
+  std::string objective = "ratio";
+  std::string aggregation = "sequence_mean";
+  double constant_length = 0;
+  double dual_clip = 0;
+  std::string kl_estimator = "k3";
+  double entropy_coefficient = 0;
+};
+template <class F>
+void Describe(F& f, LossSettings& c) {
+  f.Value("objective", c.objective, OneOf{{"ratio", "sequence_ratio", "cispo"}},
+          "ratio: each token's, clipped (GRPO, DAPO); sequence_ratio: the sequence's mean, clipped (GSPO); cispo: log-probs weighted by it");
+  f.Value("aggregation", c.aggregation, OneOf{{"sequence_mean", "token_mean", "constant_length"}},
+          "sequences count alike (GRPO); tokens do (DAPO); or a sequence is divided by a constant (Dr.GRPO)");
+  f.Value("constant_length", c.constant_length, Range(0.0, 1e9), "tokens that aggregation constant_length divides by; 0: rl.max_tokens");
+  f.Value("dual_clip", c.dual_clip, Range(0.0, 1e6), "bounds the loss of a token that got worse, as a ratio above 1; 0: no bound");
+  if (c.dual_clip > 0 && c.dual_clip <= 1) f.Fail("dual_clip", "allowed 0 or above 1");
+  f.Value("kl_estimator", c.kl_estimator, OneOf{{"k1", "k2", "k3"}}, "of rl.kl_coefficient's divergence");
+  f.Value("entropy_coefficient", c.entropy_coefficient, Range(0.0, 100.0), "bonus for an undecided policy");
+}
+
 struct RlSettings {
   int64_t steps = 100;
   int64_t groups = 8;
@@ -38,6 +60,7 @@ struct RlSettings {
   bool overlap = false;
   int64_t micro_batch_tokens = 8192;
   double kl_coefficient = 0;
+  LossSettings loss;
   bool stream = false;
   double max_seconds = 0;
   double patience_s = 300;
@@ -72,6 +95,7 @@ void Describe(F& f, RlSettings& c) {
           "tokens of one forward and backward pass; bounds the learner's memory");
   f.Value("kl_coefficient", c.kl_coefficient, Range(0.0, 100.0),
           "of the divergence from the model without its adapter; above 0 it is scored, too: one more forward pass");
+  f.Section("loss", c.loss, "what a batch's tokens are trained by");
   f.Value("stream", c.stream,
           "verify an answer as soon as it is written, while others still are; only where the verifier has a device of its own");
   f.Value("max_seconds", c.max_seconds, Range(0.0, 1e9),

@@ -122,6 +122,7 @@ class SftRun {
     options.learner.clip_norm = config_.clip_norm;
     options.learner.micro_batch_tokens = config_.micro_batch_tokens;
     options.learner.ranks = ranks_.get();
+    options.learner.shards.replicate_frozen = config_.replicate_frozen;
     options.learner.on_phase = [this](trainer::StepPhase phase) { Enter(Name(phase)); };
     options.learner.schedule = {
         config_.schedule == "cosine" ? trainer::Schedule::Shape::kCosine : trainer::Schedule::Shape::kConstant,

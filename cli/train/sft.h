@@ -52,6 +52,7 @@ struct SftConfig {
   double weight_decay = 0.01;
   double clip_norm = 1;
   int64_t checkpoint_every = 100;
+  bool replicate_frozen = false;
   double patience_s = 300;
   std::string metrics;
   DeviceSettings device;
@@ -78,6 +79,8 @@ void Describe(F& f, SftConfig& c) {
   f.Value("weight_decay", c.weight_decay, Range(0.0, 10.0), "on matrices");
   f.Value("clip_norm", c.clip_norm, Range(0.0, 1e9), "of the global gradient; 0: none");
   f.Value("checkpoint_every", c.checkpoint_every, Range<int64_t>(1, 100'000'000), "steps");
+  f.Value("replicate_frozen", c.replicate_frozen,
+          "with an adapter on several ranks: the model stays whole on each, in place of spread over them: faster, for its memory");
   f.Value("patience_s", c.patience_s, Range(1.0, 1e6), "seconds without progress after which the run says what it waits for");
   f.Value("metrics", c.metrics, "host:port that serves the newest step's figures to Prometheus at /metrics, of the first rank; empty: none");
   f.Section("device", c.device, "where it runs");
