@@ -109,8 +109,8 @@ TEST_CASE("A run goes on with another number of ranks, to and from none, up to t
       if (rank == 0) return Weights(runs + "/run/policy");
       const auto model = policy::LoadHfFolder(s.config.start).value();
       std::vector<at::Tensor> all;
-      for (const policy::NamedTensor& named : policy::Lora::Load(model->config(), runs + "/run/adapter", at::TensorOptions(at::kFloat)).value()->named())
-        all.push_back(named.tensor.flatten());
+      const auto adapter = policy::Lora::Load(model->config(), runs + "/run/adapter", at::TensorOptions(at::kFloat)).value();
+      for (const policy::NamedTensor& named : adapter->named()) all.push_back(named.tensor.flatten());
       return at::cat(all);
     };
     const std::string whole = s.Run(absl::StrCat("whole", rank));
