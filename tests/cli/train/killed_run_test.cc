@@ -145,7 +145,8 @@ TEST_CASE("A run of an adapter that is killed leaves the adapter of its newest c
   // The adapter in the checkpoint of a step, as the run keeps it.
   const auto kept = [&](int step) {
     std::map<std::string, at::Tensor> tensors;
-    for (const auto& [name, tensor] : trainer::LoadCheckpoint(Checkpoint(path("cut/checkpoint/sft"), step)).value().tensors) {
+    const trainer::CheckpointData data = trainer::LoadCheckpoint(Checkpoint(path("cut/checkpoint/sft"), step)).value();
+    for (const auto& [name, tensor] : data.tensors) {
       if (name.rfind("lora/", 0) == 0) tensors.emplace(name.substr(5), tensor);
     }
     return tensors;
