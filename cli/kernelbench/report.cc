@@ -197,6 +197,7 @@ std::string FormatHtml(const std::string& title, const std::string& subtitle, co
 // ---- Claims. ----
 
 std::string ReasonOf(const EvalResult& result) {
+  if (!result.given) return "no candidate published";
   const Verdict& verdict = result.verdict;
   const auto has_rule = [&](const char* rule) {
     return std::any_of(verdict.rules.begin(), verdict.rules.end(),
@@ -251,7 +252,7 @@ std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
   std::map<std::string, std::map<std::string, int>> reasons;  // reason -> protocol -> count
   for (const MeasuredClaims& one : measured) {
     for (const EvalResult& result : one.results) {
-      if (result.given) ++reasons[ReasonOf(result)][one.protocol];
+      ++reasons[ReasonOf(result)][one.protocol];
     }
   }
   text += "\n## What became of the claims\n\n";
@@ -288,7 +289,6 @@ std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
   rows.clear();
   for (size_t i = 0; !measured.empty() && i < measured.front().results.size(); ++i) {
     const EvalResult& first = measured.front().results[i];
-    if (!first.given) continue;
     Row row = {first.id, first.claimed_speedup ? absl::StrFormat("%.3g", *first.claimed_speedup) : ""};
     for (const MeasuredClaims& one : measured) {
       const auto found = std::find_if(one.results.begin(), one.results.end(),
@@ -296,7 +296,7 @@ std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
       row.push_back(found == one.results.end() ? "" : Interval(*found));
       row.push_back(found == one.results.end() ? "not judged" : ReasonOf(*found));
     }
-    row.push_back(first.correct() ? "" : first.verdict.message.substr(0, 140));
+    row.push_back(first.correct() || !first.given ? "" : first.verdict.message.substr(0, 140));
     rows.push_back(std::move(row));
   }
   return text + Markdown(columns, rows);

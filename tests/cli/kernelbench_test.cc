@@ -133,7 +133,12 @@ TEST_CASE("Reports name every candidate, and a message with commas stays one cel
   CHECK_THAT(csv, ContainsSubstring("\"expected ';', got \"\"x\"\"\""));
   CHECK_THAT(FormatHtml("t", "s", {result}), ContainsSubstring("kernelbench_1_7"));
   CHECK_THAT(FormatTables({result}), ContainsSubstring("level 1"));
-  CHECK_THAT(FormatClaims({{"hone-v1", {result}}}, {{"inside `try`", 1}}), ContainsSubstring("| does not build | 1 |"));
+  EvalResult missing;
+  missing.id = "kernelbench_1_8";
+  const std::string claims = FormatClaims({{"hone-v1", {result, missing}}}, {{"inside `try`", 1}});
+  CHECK_THAT(claims, ContainsSubstring("| does not build | 1 |"));
+  CHECK_THAT(claims, ContainsSubstring("| no candidate published | 1 |"));
+  CHECK_THAT(claims, ContainsSubstring("| kernelbench_1_8 |"));
 }
 
 }  // namespace
