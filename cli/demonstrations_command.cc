@@ -216,7 +216,8 @@ absl::Status Run(const DemonstrationsOptions& options) {
   HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     verdicts[index] = verdict;
     right += verdict.ok() ? 1 : 0;
-    progress.Update(++done, absl::StrFormat("right %d of %d", right, done));
+    ++done;
+    progress.Update(done, absl::StrFormat("right %d of %d", right, done));
   }));
   progress.Finish(absl::StrFormat("right %d of %d", right, done));
   return Write(options, examples, verdicts, *client);

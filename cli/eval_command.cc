@@ -35,7 +35,13 @@ struct SamplesOptions {
   std::string screen = "off";
   std::string log;
   bool json = false;
+  bool timed = false;
 };
+
+/// Whether an answer's speed is compared with the recorded one.
+bool IsTimed(const RecordedSample& sample, const SamplesOptions& options) {
+  return options.timed && sample.verdict == "ok" && sample.candidate_ms > 0 && !sample.timing_size.empty();
+}
 
 /// hone's checks without timing.
 Protocol ChecksOnly() {
@@ -51,7 +57,7 @@ absl::StatusOr<VerifyRequest> RequestFor(const RecordedSample& sample, const Sam
                                          verifier::Client& client, Signatures& signatures) {
   VerifyRequest request;
   HONE_ASSIGN_OR_RETURN(request.task, TaskOfSample(sample, ResourcePath("samples/tasks")));
-  request.task.timing_gpu.clear();  // nothing is timed
+  if (!IsTimed(sample, options)) request.task.timing_gpu.clear();
   std::string key = sample.task;
   for (const Sizes& sizes : sample.check_sizes) absl::StrAppend(&key, ";", FormatSizes(sizes));
   if (signatures.count(key) == 0) {
@@ -59,7 +65,12 @@ absl::StatusOr<VerifyRequest> RequestFor(const RecordedSample& sample, const Sam
   }
   HONE_ASSIGN_OR_RETURN(request.candidate.source, AdaptSource(sample, signatures[key]));
   request.candidate.backend = *ParseBackend(options.device);  // checked by the command line
-  request.protocol = ChecksOnly();
+  if (IsTimed(sample, options)) {
+    // Nothing was checked at the recorded timing shapes, where a serial sum of 8,192 floats is off by more than 1e-4.
+    request.task.tolerance = {1e-3, 1e-3};
+  } else {
+    request.protocol = ChecksOnly();
+  }
   request.use_cache = false;
   return request;
 }
@@ -106,7 +117,8 @@ absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& sa
   HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     verdicts[index] = verdict;
     agreeing += Disagrees(samples[index], verdict) ? 0 : 1;
-    progress.Update(++done, absl::StrFormat("agreeing %d of %d", agreeing, done));
+    ++done;
+    progress.Update(done, absl::StrFormat("agreeing %d of %d", agreeing, done));
   }));
   progress.Finish(absl::StrFormat("agreeing %d of %d", agreeing, done));
   return verdicts;
@@ -145,6 +157,31 @@ void PrintClasses(const Agreement& agreement) {
   }
 }
 
+/// What was recorded and what is measured, as a table of Markdown; nothing where nothing was timed.
+void PrintSpeeds(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts) {
+  std::vector<double> ratios;
+  std::string rows;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Timing* timing = verdicts[i].speed();
+    if (timing == nullptr || samples[i].candidate_ms <= 0) continue;
+    const double ratio = timing->candidate_ns / 1e6 / samples[i].candidate_ms;
+    ratios.push_back(ratio);
+    absl::StrAppend(&rows, absl::StrFormat("| %s | %d | %.4g | %.4g | %.3f | %.4g | %.4g [%.4g, %.4g] |\n", samples[i].task, samples[i].line,
+                                           1e3 * samples[i].candidate_ms, timing->candidate_ns / 1e3, ratio,
+                                           samples[i].eager_ms / samples[i].candidate_ms, timing->speedup.median, timing->speedup.low,
+                                           timing->speedup.high));
+  }
+  if (ratios.empty()) return;
+  std::sort(ratios.begin(), ratios.end());
+  const auto within = [&](double share) {
+    return std::count_if(ratios.begin(), ratios.end(), [&](double ratio) { return ratio <= 1 + share && ratio >= 1 / (1 + share); });
+  };
+  absl::PrintF("\ntimes of %d answers: measured / recorded from %.3f to %.3f, median %.3f; within 2 %%: %d, 5 %%: %d, 10 %%: %d\n\n",
+               ratios.size(), ratios.front(), ratios.back(), ratios[ratios.size() / 2], within(0.02), within(0.05), within(0.1));
+  absl::PrintF("| Task | Line | Recorded, us | Measured, us | Ratio | Recorded speedup | Measured speedup |\n"
+               "|---|---:|---:|---:|---:|---:|---:|\n%s", rows);
+}
+
 void Print(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts,
            const Agreement& agreement) {
   absl::PrintF("%-18s %d\n%-18s %d\n%-18s %d\n%-18s %d\n%-18s %d\n", "n", agreement.n, "both ok", agreement.both_ok,
@@ -157,6 +194,7 @@ void Print(const std::vector<RecordedSample>& samples, const std::vector<Verdict
     absl::PrintF("line %d, %s: H200 %s, here %s  %s\n", samples[i].line, samples[i].task, samples[i].verdict,
                  Name(verdicts[i].status), verdicts[i].message);
   }
+  PrintSpeeds(samples, verdicts);
 }
 
 void PrintJson(const std::vector<RecordedSample>& samples, const std::vector<Verdict>& verdicts,
@@ -174,11 +212,18 @@ void PrintJson(const std::vector<RecordedSample>& samples, const std::vector<Ver
                                {"h200", samples[i].verdict},
                                {"status", std::string(Name(verdicts[i].status))},
                                {"message", verdicts[i].message}});
+    if (const Timing* timing = verdicts[i].speed()) {
+      json["samples"].back()["recorded_ms"] = samples[i].candidate_ms;
+      json["samples"].back()["measured_ms"] = timing->candidate_ns / 1e6;
+    }
   }
   absl::PrintF("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 absl::StatusOr<int> Samples(const SamplesOptions& options) {
+  if (options.timed && options.device != "cuda") {
+    return absl::InvalidArgumentError("--timed: the recorded times are a GPU's, and --device is not cuda");
+  }
   HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.file));
   HONE_ASSIGN_OR_RETURN(const std::vector<RecordedSample> samples, ParseRecordedSamples(text, options.file));
   HONE_ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, options.server.empty()
@@ -208,7 +253,7 @@ void AddEval(CLI::App& app, Action& action) {
   samples->footer(
       "The file has one JSON object a line: task, signature, check_sizes, source and verdict_h200 (ok, wrong, "
       "compile,\n"
-      "oob_write or crash). Nothing is timed. The recordings were compiled by nvcc's bare command line; a verifier "
+      "oob_write or crash). Nothing is timed but with --timed. The recordings were compiled by nvcc's bare command line; a verifier "
       "given by\n"
       "--server agrees with them only where it runs with rescue_flags: false.\n"
       "Exit code: 0 all accepted and rejected alike, 3 an answer wrongly accepted or rejected, 2 unusable input, 1 our "
@@ -226,6 +271,7 @@ void AddEval(CLI::App& app, Action& action) {
   samples->add_option("--screen", options->screen, "Of the verifier of its own, with --device cuda: cpu or off")
       ->check(CLI::IsMember({"cpu", "off"}));
   samples->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
+  samples->add_flag("--timed", options->timed, "On a GPU: right answers are timed, and compared with the recorded times");
   samples->add_flag("--json", options->json, "The agreement and each verdict as JSON");
   samples->callback([options, &action] {
     action = [options]() -> int {

@@ -151,7 +151,8 @@ absl::Status Judge(const std::vector<EvalCandidate>& candidates, const KernelBen
     result.verdict = verdict;
     correct += result.correct();
     if (written.ok()) written = file.Add(result);
-    progress.Update(before + ++done, absl::StrFormat("correct %d of %d", correct, done));
+    ++done;
+    progress.Update(before + done, absl::StrFormat("correct %d of %d", correct, done));
   }));
   progress.Finish(absl::StrFormat("correct %d of %d", correct, done));
   return written;

@@ -82,6 +82,9 @@ absl::StatusOr<RecordedSample> ParseSample(absl::string_view line) {
     sample.source = json.at("source").get<std::string>();
     if (json.contains("timing_size")) timing_size = {json.at("timing_size").get<std::vector<int64_t>>()};
     sample.verdict = json.at("verdict_h200").get<std::string>();
+    for (const auto& [key, value] : {std::pair("candidate_ms", &sample.candidate_ms), std::pair("torch_eager_ms", &sample.eager_ms)}) {
+      if (json.contains(key) && !json.at(key).is_null()) *value = json.at(key).get<double>();
+    }
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }

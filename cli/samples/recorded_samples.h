@@ -9,6 +9,7 @@
 //   source        the answer, CUDA C++
 //   verdict_h200  "ok", "wrong", "compile", "oob_write" or "crash"
 //   timing_size   the same integers for the shape that was timed; may be missing
+//   candidate_ms, torch_eager_ms   what the answer and PyTorch took there; may be missing or null
 // and other keys are left alone.
 
 #include <cstdint>
@@ -40,6 +41,8 @@ struct RecordedSample {
   std::vector<RecordedArgument> arguments;
   std::vector<Sizes> check_sizes;
   Sizes timing_size;  // empty: not recorded
+  double candidate_ms = 0;  // at timing_size; 0: not recorded
+  double eager_ms = 0;
   std::string source;
   std::string verdict;
 };

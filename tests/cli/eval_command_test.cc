@@ -14,11 +14,12 @@
 namespace hone {
 namespace {
 
-RunResult EvalFile(const std::string& file) {
+RunResult EvalFile(const std::string& file, const std::vector<std::string>& more = {}) {
   const std::string program = TestProgram("hone");
   if (program.empty() || TestPython().empty()) SKIP("needs the build's programs and its Python");
   SpawnOptions options;
   options.argv = {program, "eval", "samples", file, "--json"};
+  options.argv.insert(options.argv.end(), more.begin(), more.end());
   absl::StatusOr<RunResult> result = Run(options, absl::Minutes(2));
   REQUIRE(result.status().message() == "");
   UNSCOPED_INFO(result->output);
@@ -68,6 +69,12 @@ TEST_CASE("Of 171 recorded answers of a coder model those 46 are accepted that a
     INFO(figure);
     CHECK(absl::StrContains(result.output, figure));
   }
+}
+
+TEST_CASE("Times that a GPU took are compared on a GPU only", "[cli]") {
+  const RunResult result = EvalFile("samples.jsonl", {"--timed"});
+  CHECK(result.exit_code == 2);
+  CHECK(absl::StrContains(result.output, "--timed: the recorded times are a GPU's"));
 }
 
 TEST_CASE("An unusable file gives exit code 2 and its line", "[cli]") {

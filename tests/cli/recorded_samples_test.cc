@@ -52,6 +52,14 @@ TEST_CASE("A recorded sample is read with its arguments and its sizes by name", 
         std::vector<RecordedArgument>{
             {"constfloat*", "x"}, {"constfloat*", "y"}, {"float*", "out"}, {"float", "a"}, {"int", "n"}});
   CHECK(sample.check_sizes == std::vector<Sizes>{{{"n", 1}}, {{"n", 255}}});
+  CHECK(sample.candidate_ms == 0);
+}
+
+TEST_CASE("What a recorded answer and PyTorch took is read, and null is a time that nobody took", "[cli]") {
+  const std::string times = R"("candidate_ms": 0.25, "torch_eager_ms": null, "source")";
+  const RecordedSample sample = ParseRecordedSamples(Replaced("\"source\"", times), "f").value().front();
+  CHECK(sample.candidate_ms == 0.25);
+  CHECK(sample.eager_ms == 0);
 }
 
 TEST_CASE("An unusable sample is an error with file and line", "[cli]") {

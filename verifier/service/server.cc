@@ -247,6 +247,14 @@ absl::Status AddMusaCompiler(const ServerConfig& config, const Gpus& gpus, Torch
   return absl::OkStatus();
 }
 
+/// The interpreter that references run in. kFailedPrecondition: it has no torch; every job would find that out anew.
+absl::StatusOr<PythonEnvironment> ReferencePython(const ServerConfig& config) {
+  absl::StatusOr<PythonEnvironment> python = PythonEnvironment::Probe(config.python);
+  if (!absl::IsNotFound(python.status())) return python;
+  return absl::FailedPreconditionError(
+      absl::StrCat("python: ", python.status().message(), "; references need an interpreter with torch, by `python` or $HONE_PYTHON"));
+}
+
 }  // namespace
 
 // Destroyed from the last to the first: gRPC, then the engine, then what it uses.
@@ -341,6 +349,7 @@ absl::Status Server::State::MakeBuilder(const ServerConfig& config, const Gpus& 
   store_options.shared = shared_artefacts.get();
   HONE_ASSIGN_OR_RETURN(artefacts, ArtefactStore::Create(store_options));
   if (config.role == "lane") {
+    HONE_RETURN_IF_ERROR(ReferencePython(config).status());
     builder = MakeNoopBuilder();
     return absl::OkStatus();
   }
@@ -373,11 +382,11 @@ absl::Status Server::State::AddMusaBuilder(const ServerConfig& config, const Gpu
   return absl::OkStatus();
 }
 
-/// Python candidates besides native ones, where the interpreter has torch.
+/// Python candidates besides native ones.
 absl::Status Server::State::AddTorchBuilder(const ServerConfig& config, const Gpus& gpus, BuilderSet& set) {
   TorchBuilderOptions options;
-  absl::StatusOr<PythonEnvironment> python = PythonEnvironment::Probe(config.python);
-  if (absl::IsNotFound(python.status())) return absl::OkStatus();  // the lanes will say so where it matters
+  absl::StatusOr<PythonEnvironment> python = ReferencePython(config);
+  if (absl::IsFailedPrecondition(python.status()) && config.role == "build") return absl::OkStatus();  // native candidates need none
   HONE_RETURN_IF_ERROR(python.status());
   options.python = *std::move(python);
   for (const char* kind : {"musa", "cuda"}) {  // one of them: a host has GPUs of one vendor

@@ -3,6 +3,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -138,6 +139,20 @@ TEST_CASE("Unusable settings end hone-verifier with exit code 2 and one line tha
     INFO(result.output);
     CHECK(result.exit_code == 2);
     CHECK(absl::StrContains(result.output, word));
+  }
+}
+
+TEST_CASE("A verifier whose interpreter has no torch does not start to fail at every reference", "[verifier][process]") {
+  const TempFolder folder = MemoryFolder("no-torch");
+  const std::string python = folder.path() + "/python3";
+  REQUIRE(WriteFileAtomically(python, "#!/bin/sh\necho '{\"executable\": \"python3\", \"version\": \"3.12.1\", \"torch\": \"\"}'\n").ok());
+  REQUIRE(chmod(python.c_str(), 0755) == 0);
+  for (const char* role : {"all", "lane"}) {
+    const RunResult result = RunVerifier({"--set=devices=[cpu]", "--role", role, "--set=sandbox=none", "--set=python=" + python,
+                                          "--listen=unix:" + folder.path() + "/socket", "--set=folder=" + folder.path() + "/state"});
+    INFO(role << ": " << result.output);
+    CHECK(result.exit_code == 2);
+    CHECK(absl::StrContains(result.output, "python3 has no torch"));
   }
 }
 
