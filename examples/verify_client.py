@@ -59,7 +59,10 @@ def main():
     token = os.environ.get("HONE_TOKEN")
     metadata = [("authorization", f"Bearer {token}")] if token else None
     with grpc.insecure_channel(sys.argv[1]) as channel:
-        judge(verifier_pb2_grpc.VerifierStub(channel), sys.argv[2], sys.argv[3:], metadata)
+        try:
+            judge(verifier_pb2_grpc.VerifierStub(channel), sys.argv[2], sys.argv[3:], metadata)
+        except grpc.RpcError as error:
+            sys.exit(f"{sys.argv[1]}: {error.code().name}: {error.details()}")
 
 
 if __name__ == "__main__":

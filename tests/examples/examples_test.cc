@@ -71,8 +71,16 @@ TEST_CASE("The Python example works from generated stubs alone", "[examples]") {
   REQUIRE(generated.ok());
   INFO(generated->output);
   REQUIRE(generated->exit_code == 0);
-  const auto server = StartServer();
-  CheckOutput(RunExample({python, kSource + "/examples/verify_client.py"}, server->endpoint(), {"PYTHONPATH=" + stubs.path()}));
+  const std::vector<std::string> example = {python, kSource + "/examples/verify_client.py"};
+  auto server = StartServer();
+  const std::string endpoint = server->endpoint();
+  CheckOutput(RunExample(example, endpoint, {"PYTHONPATH=" + stubs.path()}));
+  server.reset();
+  const RunResult nobody = RunExample(example, endpoint, {"PYTHONPATH=" + stubs.path()});
+  INFO(nobody.output);
+  CHECK(nobody.exit_code == 1);
+  CHECK(absl::StrContains(nobody.output, endpoint + ": UNAVAILABLE"));
+  CHECK_FALSE(absl::StrContains(nobody.output, "Traceback"));
 }
 
 }  // namespace
