@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -199,6 +198,7 @@ absl::StatusOr<int> Evaluate(const KernelBenchOptions& options) {
 
 struct ClaimsOptions {
   std::vector<std::string> folders;
+  std::vector<std::string> library;  // of the other policy
   std::string candidates;
   std::string output;
   std::string python = "python3";
@@ -261,20 +261,29 @@ std::vector<EvalResult> InOrder(const std::vector<EvalCandidate>& candidates, co
   return ordered;
 }
 
-absl::StatusOr<int> Claims(const ClaimsOptions& options) {
-  HONE_ASSIGN_OR_RETURN(const std::vector<EvalCandidate> candidates, LoadCandidates(options.candidates, {}, {}));
+absl::StatusOr<std::vector<MeasuredClaims>> ReadMeasured(const std::vector<std::string>& folders,
+                                                         const std::vector<EvalCandidate>& candidates) {
   std::vector<MeasuredClaims> measured;
-  for (const std::string& folder : options.folders) {
+  for (const std::string& folder : folders) {
     MeasuredClaims one;
     HONE_ASSIGN_OR_RETURN(one.results, ReadEvalResults(folder + "/verdicts.jsonl"));
     if (one.results.empty())
       return absl::InvalidArgumentError(absl::StrCat(folder, ": no verdicts.jsonl of an evaluation"));
     one.results = InOrder(candidates, one.results);
-    one.protocol = std::filesystem::path(folder).filename();
+    for (const EvalResult& result : one.results) {
+      if (one.protocol.empty()) one.protocol = result.verdict.protocol;
+    }
     measured.push_back(std::move(one));
   }
+  return measured;
+}
+
+absl::StatusOr<int> Claims(const ClaimsOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const std::vector<EvalCandidate> candidates, LoadCandidates(options.candidates, {}, {}));
+  HONE_ASSIGN_OR_RETURN(const std::vector<MeasuredClaims> measured, ReadMeasured(options.folders, candidates));
+  HONE_ASSIGN_OR_RETURN(const std::vector<MeasuredClaims> library, ReadMeasured(options.library, candidates));
   HONE_ASSIGN_OR_RETURN(const auto where_built, WhereBuilt(options, candidates));
-  HONE_RETURN_IF_ERROR(WriteFileAtomically(options.output, FormatClaims(measured, where_built)));
+  HONE_RETURN_IF_ERROR(WriteFileAtomically(options.output, FormatClaims(measured, where_built, library)));
   absl::PrintF("%s\n", options.output);
   return kDone;
 }
@@ -456,8 +465,11 @@ void AddKernelBench(CLI::App& eval, Action& action) {
   CLI::App* compare = eval.add_subcommand("claims", "Writes what evaluations say about published speedups");
   compare->footer(
       "Example:\n  hone eval claims hone-v1 kernelbench-v0.1 --candidates cuda_l1_h100.jsonl --output claims.md");
-  compare->add_option("folders", claims->folders, "Output folders of hone eval kernelbench, named after their protocol")
+  compare->add_option("folders", claims->folders, "Output folders of hone eval kernelbench, one a protocol")
       ->required();
+  compare->add_option("--library", claims->library, "The same of evaluations under --policy library")
+      ->type_size(1)
+      ->allow_extra_args(false);
   compare->add_option("--candidates", claims->candidates, "The JSONL that was evaluated")->required();
   compare->add_option("--output", claims->output, "Markdown file to write")->required();
   compare->add_option("--python", claims->python, "Interpreter that reads the candidates")->capture_default_str();

@@ -199,17 +199,20 @@ std::string FormatHtml(const std::string& title, const std::string& subtitle, co
 std::string ReasonOf(const EvalResult& result) {
   if (!result.given) return "no candidate published";
   const Verdict& verdict = result.verdict;
-  const auto has_rule = [&](const char* rule) {
+  const auto rejected_by = [&](const char* rule) {
     return std::any_of(verdict.rules.begin(), verdict.rules.end(),
-                       [&](const RuleHit& hit) { return hit.rule == rule; });
+                       [&](const RuleHit& hit) { return hit.reject && hit.rule == rule; });
   };
   switch (verdict.status) {
     case VerdictStatus::kForbidden:
-      if (has_rule("no_custom_kernel")) return "plain PyTorch";
-      if (has_rule("library_compute")) return "partly PyTorch";
-      if (has_rule("compiler_call")) return "compiles at run time";
-      if (has_rule("unresolved_extension")) return "sources unknown before the run";
-      return verdict.rules.empty() ? "forbidden" : absl::StrCat("forbidden: ", verdict.rules.front().rule);
+      if (rejected_by("no_custom_kernel")) return "plain PyTorch";
+      if (rejected_by("library_compute")) return "partly PyTorch";
+      if (rejected_by("py_compile")) return "compiles at run time";
+      if (rejected_by("unresolved_extension")) return "sources unknown before the run";
+      for (const RuleHit& hit : verdict.rules) {
+        if (hit.reject) return absl::StrCat("forbidden: ", hit.rule);
+      }
+      return "forbidden";
     case VerdictStatus::kCheat:
       return verdict.rules.empty() ? "cheat" : absl::StrCat("cheat: ", verdict.rules.back().rule);
     case VerdictStatus::kParse:
@@ -237,8 +240,35 @@ std::string ReasonOf(const EvalResult& result) {
   return claimed > speed->speedup.high ? "slower than claimed" : "faster than claimed";
 }
 
+/// One line a candidate: the claim, and of each protocol what was measured and the reason.
+std::string ClaimRows(const std::vector<MeasuredClaims>& measured, bool judged_only) {
+  Row columns = {"task", "claimed"};
+  for (const MeasuredClaims& one : measured) {
+    columns.push_back(absl::StrCat("measured, ", one.protocol));
+    columns.push_back("outcome");
+  }
+  columns.push_back("evidence");
+  std::vector<Row> rows;
+  for (size_t i = 0; !measured.empty() && i < measured.front().results.size(); ++i) {
+    const EvalResult& first = measured.front().results[i];
+    Row row = {first.id, first.claimed_speedup ? absl::StrFormat("%.3g", *first.claimed_speedup) : ""};
+    bool judged = false;
+    for (const MeasuredClaims& one : measured) {
+      const auto found = std::find_if(one.results.begin(), one.results.end(),
+                                      [&](const EvalResult& other) { return other.id == first.id; });
+      row.push_back(found == one.results.end() ? "" : Interval(*found));
+      row.push_back(found == one.results.end() ? "not judged" : ReasonOf(*found));
+      judged = judged || (found != one.results.end() && found->given && found->verdict.status != VerdictStatus::kInfra);
+    }
+    row.push_back(first.correct() || !first.given ? "" : first.verdict.message.substr(0, 140));
+    if (judged || !judged_only) rows.push_back(std::move(row));
+  }
+  return Markdown(columns, rows);
+}
+
 std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
-                         const std::vector<std::pair<std::string, int>>& where_built) {
+                         const std::vector<std::pair<std::string, int>>& where_built,
+                         const std::vector<MeasuredClaims>& library) {
   std::string text =
       "# CUDA-L1's published candidates, measured again\n\n"
       "Rendered by `hone eval claims`; do not edit. The claims are speedups that the authors published for an H100; "
@@ -279,27 +309,14 @@ std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
     absl::StrAppend(&text, "\n## ", one.protocol, devices.empty() ? "" : absl::StrCat(" on ", *devices.begin()), "\n\n",
                     Markdown(kColumns, SummaryRows(one.results)));
   }
-  text += "\n## Each candidate\n\n";
-  columns = {"task", "claimed"};
-  for (const MeasuredClaims& one : measured) {
-    columns.push_back(absl::StrCat("measured, ", one.protocol));
-    columns.push_back("outcome");
+  absl::StrAppend(&text, "\n## Each candidate\n\n", ClaimRows(measured, /*judged_only=*/false));
+  if (!library.empty()) {
+    absl::StrAppend(&text,
+                    "\n## Where PyTorch may compute\n\nWhat some of the candidates that are plain PyTorch measure under "
+                    "`--policy library`, which lets PyTorch, cuBLAS and cuDNN compute.\n\n",
+                    ClaimRows(library, /*judged_only=*/true));
   }
-  columns.push_back("evidence");
-  rows.clear();
-  for (size_t i = 0; !measured.empty() && i < measured.front().results.size(); ++i) {
-    const EvalResult& first = measured.front().results[i];
-    Row row = {first.id, first.claimed_speedup ? absl::StrFormat("%.3g", *first.claimed_speedup) : ""};
-    for (const MeasuredClaims& one : measured) {
-      const auto found = std::find_if(one.results.begin(), one.results.end(),
-                                      [&](const EvalResult& other) { return other.id == first.id; });
-      row.push_back(found == one.results.end() ? "" : Interval(*found));
-      row.push_back(found == one.results.end() ? "not judged" : ReasonOf(*found));
-    }
-    row.push_back(first.correct() || !first.given ? "" : first.verdict.message.substr(0, 140));
-    rows.push_back(std::move(row));
-  }
-  return text + Markdown(columns, rows);
+  return text;
 }
 
 }  // namespace hone::cli

@@ -30,8 +30,10 @@ struct MeasuredClaims {
 std::string ReasonOf(const EvalResult& result);
 
 /// docs/cuda_l1_remeasured.md: how the candidates build, what became of the claims by reason, and one line a candidate.
-/// `where_built` counts candidates by how they ask for their extension: {"inside try", 59}, ...
+/// `where_built` counts candidates by how they ask for their extension: {"inside try", 59}, ... `library`: evaluations
+/// of any of them under the policy that lets PyTorch compute; may be empty.
 std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
-                         const std::vector<std::pair<std::string, int>>& where_built);
+                         const std::vector<std::pair<std::string, int>>& where_built,
+                         const std::vector<MeasuredClaims>& library);
 
 }  // namespace hone::cli

@@ -113,6 +113,9 @@ TEST_CASE("The reason why a claim and a measurement differ comes from the verdic
   EvalResult plain = Result("a", VerdictStatus::kForbidden);
   plain.verdict.rules = {{"no_custom_kernel", true, "PyTorch did: aten::mm"}};
   CHECK(ReasonOf(plain) == "plain PyTorch");
+  EvalResult patches = Result("p", VerdictStatus::kForbidden);
+  patches.verdict.rules = {{"py_framework_compute", false, "x"}, {"py_monkey_patch", true, "y"}};
+  CHECK(ReasonOf(patches) == "forbidden: py_monkey_patch");  // what speaks without rejecting is no reason
   CHECK(ReasonOf(Result("b", VerdictStatus::kCompile)) == "does not build");
   CHECK(ReasonOf(Result("c", VerdictStatus::kIncorrect)) == "wrong result");
   EvalResult timed = Result("d", VerdictStatus::kOk, 2.0);
@@ -135,10 +138,16 @@ TEST_CASE("Reports name every candidate, and a message with commas stays one cel
   CHECK_THAT(FormatTables({result}), ContainsSubstring("level 1"));
   EvalResult missing;
   missing.id = "kernelbench_1_8";
-  const std::string claims = FormatClaims({{"hone-v1", {result, missing}}}, {{"inside `try`", 1}});
+  const std::string claims = FormatClaims({{"hone-v1", {result, missing}}}, {{"inside `try`", 1}}, {});
   CHECK_THAT(claims, ContainsSubstring("| does not build | 1 |"));
   CHECK_THAT(claims, ContainsSubstring("| no candidate published | 1 |"));
   CHECK_THAT(claims, ContainsSubstring("| kernelbench_1_8 |"));
+  CHECK_THAT(claims, !ContainsSubstring("Where PyTorch may compute"));
+  const EvalResult timed = Result("kernelbench_1_9", VerdictStatus::kOk, 1.5);
+  const std::string both = FormatClaims({{"hone-v1", {result, missing}}}, {}, {{"hone-v1", {missing, timed}}});
+  const std::string library = both.substr(both.find("Where PyTorch may compute"));
+  CHECK_THAT(library, ContainsSubstring("| kernelbench_1_9 |"));
+  CHECK_THAT(library, !ContainsSubstring("kernelbench_1_8"));  // nobody judged it there
 }
 
 }  // namespace
