@@ -33,6 +33,10 @@ constexpr int kGpuRunnersAhead = 2;  // the driver starts processes one after th
 constexpr int kGpuPythonAhead = 4;   // an interpreter has much to do besides, which several do at the same time:
 constexpr int kGpuPythonLeast = 2;   // they start together, and timings wait for them every third time
 
+/// Of a runner's context: each channel to the device beyond the first costs a start several milliseconds and an end as many.
+/// Two streams of a candidate still run at the same time.
+constexpr char kFewChannels[] = "CUDA_DEVICE_MAX_CONNECTIONS=2";
+
 /// What the judge's children need to find the device: nothing for the CPU.
 std::vector<std::string> DeviceEnvironment(const Device& device) {
   const DeviceProperties& properties = device.properties();
@@ -143,6 +147,7 @@ class DeviceLane : public Lane {
       host.memory_limit_bytes = 0;
       const std::vector<std::string> found = DeviceEnvironment(*device_);
       host.environment.insert(host.environment.end(), found.begin(), found.end());
+      host.environment.emplace_back(kFewChannels);
     } else {
       host.environment.push_back("TRITON_INTERPRET=1");
     }
@@ -210,6 +215,7 @@ class DeviceLane : public Lane {
     host->devices = properties.nodes;
     for (std::string& setting : DeviceEnvironment(*device_)) host->environment.push_back(std::move(setting));
     host->environment.push_back("CUDA_CACHE_DISABLE=1");
+    host->environment.emplace_back(kFewChannels);
     host->memory_limit_bytes = 0;  // the driver reserves far more than it uses
     return absl::OkStatus();
   }

@@ -54,8 +54,9 @@ SetLimits LimitsFor(const DeviceProperties& device) {
   SetLimits limits;
   if (device.memory_bytes == 0) return limits;
   limits.all_bytes = device.memory_bytes * 2 / 5;
-  limits.kept_bytes = device.memory_bytes / 4;
+  limits.kept_bytes = device.memory_bytes / 3;  // ten rounds, or fifteen of modules: what most candidates need
   limits.round_bytes = device.memory_bytes / 32;
+  limits.module_round_bytes = device.memory_bytes / 48;
   limits.copied_parameters = int64_t{64} << 20;
   limits.message_ns = 15'000;
   limits.fastest_bytes_per_ns = 4'000;  // the widest memory there is today
@@ -154,7 +155,8 @@ absl::Status TaskSetsCache::PlanRounds(TaskSets& sets, const Signature& signatur
   const double message_ns = module ? std::max(kModuleMessageNs, limits_.message_ns) : limits_.message_ns;
   const auto for_overhead =
       static_cast<int64_t>(std::ceil(message_ns / std::max(protocol.max_overhead, 1e-4) / call_ns));
-  const int64_t affordable = std::max<int64_t>(for_cache, limits_.round_bytes / set_bytes);
+  const int64_t affordable =
+      std::max<int64_t>(for_cache, (module ? limits_.module_round_bytes : limits_.round_bytes) / set_bytes);
   sets.slots = static_cast<int>(std::clamp<int64_t>(std::max(for_cache, for_overhead), 1,
                                                     std::min<int64_t>(limits_.slots, affordable)));
   sets.least_slots = static_cast<int>(std::min<int64_t>(for_cache, sets.slots));

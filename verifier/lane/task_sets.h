@@ -63,6 +63,7 @@ struct SetLimits {
   int64_t all_bytes = int64_t{256} << 20;        // of all tasks
   int64_t kept_bytes = int64_t{96} << 20;        // of all rounds of a task
   int64_t round_bytes = int64_t{64} << 20;       // of a round, unless two sets are already more
+  int64_t module_round_bytes = int64_t{64} << 20;  // of a Python candidate's, which need more of them
   int64_t copied_parameters = int64_t{1} << 20;  // weights that each slot has a copy of
   int slots = 512;
   double message_ns = 2'000;                     // what a message costs a runner

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kWorkerRoundNs = 150'000;  // of the reference's timed calls in a round, and at most so many calls
 constexpr int kWorkerCalls = 5;
-constexpr double kDeviceRoundNs = 5e6;  // of the reference's calls in a round on a device
+constexpr double kDeviceRoundNs = 2.5e6;  // of the reference's calls in a round on a device
 constexpr int kDeviceCalls = 4096;
 constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds

@@ -542,7 +542,7 @@ class Runner:
                 self.make_model(command.first_call)
             self.calls = self.lay_out(command.first_call, command.call_count)
             if command.fresh and self.device.name != "cpu":
-                self.rehearsal = copy_of(self.calls[0])
+                self.rehearsal = copy_of(self.calls[0]) if self.calls else None
             self.device.synchronize()
         except Exception as error:
             self.fail(answer, error, "preparing")
