@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/subprocess.h"
 #include "lane/bench.h"
@@ -68,6 +69,64 @@ TEST_CASE("A ModelNew with an inline extension is OK, and its own kernel covers 
   CHECK(verdict.timings[0].speedup.samples >= 5);
   CHECK(verdict.rules.empty());
   CHECK_THAT(verdict.sandbox, ContainsSubstring("bubblewrap"));
+}
+
+TEST_CASE("An extension is compiled against tensors that are handles, and against torch's own where these do not do",
+          "[verifier][torch]") {
+  const auto judge = [](const char* condition) {
+    const std::string module = Module(kEager, "return extension.row_scale(x, self.weight)");
+    const std::string demand = absl::StrCat(condition, " HONE_INLINE\n#error other headers\n#endif\ntorch::Tensor row_scale(");
+    return Judge(absl::StrReplaceAll(module, {{"torch::Tensor row_scale(", demand}}));
+  };
+  for (const char* condition : {"#ifndef", "#ifdef"}) {
+    const Verdict verdict = judge(condition);
+    INFO(condition << ": " << verdict.message << "\n" << verdict.compiler_output);
+    CHECK(verdict.status == VerdictStatus::kOk);
+  }
+}
+
+TEST_CASE("Numbers, lists and absent tensors reach an extension, several results come back, and the wrong kind is a TypeError",
+          "[verifier][torch]") {
+  constexpr char kSetup[] = R"(
+MIXED = """
+#ifndef HONE_INLINE
+#error other headers
+#endif
+std::tuple<torch::Tensor, int64_t, std::vector<torch::Tensor>> mixed(const torch::Tensor& x, int count, double factor, bool flag,
+                                                                    std::optional<torch::Tensor> other, std::vector<torch::Tensor> list) {
+  TORCH_CHECK(x.dim() == 2 && !other, "x has ", x.dim(), " dimensions");
+  auto counts = torch::full({count}, 3, x.options().dtype(torch::kInt64));
+  auto out = torch::zeros({x.size(0), x.size(1)}, x.options());
+  for (int64_t i = 0; i < x.numel(); ++i) out.data_ptr<float>()[i] = x.data_ptr<float>()[i] * list[0].data_ptr<float>()[i % x.size(1)];
+  return {out, flag ? x.stride(0) : static_cast<int64_t>(factor), {x, counts, x.view({-1})}};
+}
+double sum(torch::Tensor x) {
+  double total = 0;
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "sum", [&] {
+    for (int64_t i = 0; i < x.numel(); ++i) total += x.data_ptr<scalar_t>()[i];
+  });
+  return total;
+}
+"""
+extension = load_inline("mixed", MIXED, functions=["mixed", "sum"])
+def refused(kind, *arguments):
+    try:
+        extension.mixed(*arguments)
+    except kind:
+        return True
+    return False
+)";
+  constexpr char kForward[] = R"(out, number, made = extension.mixed(x, 5, 2.5, False, None, [self.weight])
+        assert number == 2 and extension.mixed(x, 5, 2, True, None, [self.weight])[1] == x.stride(0)
+        assert made[0] is x and made[1].dtype is torch.int64 and made[1].tolist() == [3] * 5 and made[2].shape == (x.numel(),)
+        assert refused(TypeError, x) and refused(TypeError, 1, 5, 2.5, False, None, []) and refused(TypeError, x, 5.5, 2.5, False, None, [])
+        assert refused(TypeError, x, 1 << 40, 2.5, False, None, []) and refused(TypeError, x, 5, 2.5, False, None, x)
+        assert refused(RuntimeError, x, 5, 2.5, False, x, []) and refused(RuntimeError, x.view(-1), 5, 2.5, False, None, [])
+        assert extension.sum(torch.ones(4, dtype=torch.float64)) == 4.0
+        return out)";
+  const Verdict verdict = Judge(Module(kSetup, kForward));
+  INFO(verdict.message << "\n" << verdict.compiler_output);
+  CHECK(verdict.status == VerdictStatus::kOk);
 }
 
 TEST_CASE("An extension that is asked for in forward is built before the run", "[verifier][torch]") {

@@ -19,11 +19,16 @@ struct Cast<at::Tensor> {
   static bool From(PyObject* object, at::Tensor& value) { return hone_tensor_load(object, &value); }
   static PyObject* To(const at::Tensor& value) { return hone_tensor_wrap(&value); }
 };
+/// As pybind11 takes them: what is true or false is a truth value, what has a whole number in it an integer, and no float.
 template <>
 struct Cast<bool> {
   static bool From(PyObject* object, bool& value) {
-    value = object == Py_True;
-    return object == Py_True || object == Py_False;
+    const PyNumberMethods* number = Py_TYPE(object)->tp_as_number;
+    if (object != Py_None && (number == nullptr || number->nb_bool == nullptr)) return false;
+    const int truth = PyObject_IsTrue(object);
+    PyErr_Clear();
+    value = truth == 1;
+    return truth >= 0;
   }
   static PyObject* To(bool value) { return PyBool_FromLong(value); }
 };
@@ -31,9 +36,13 @@ template <class T>
 struct CastInteger {
   static bool From(PyObject* object, T& value) {
     if (PyFloat_Check(object)) return false;
-    PyObject* index = PyNumber_Index(object);
-    const long long wide = index != nullptr ? PyLong_AsLongLong(index) : 0;
-    Py_XDECREF(index);
+    PyObject* whole = PyNumber_Index(object);
+    if (whole == nullptr && PyNumber_Check(object)) {
+      PyErr_Clear();
+      whole = PyNumber_Long(object);
+    }
+    const long long wide = whole != nullptr ? PyLong_AsLongLong(whole) : 0;
+    Py_XDECREF(whole);
     value = static_cast<T>(wide);
     const bool right = PyErr_Occurred() == nullptr && static_cast<long long>(value) == wide;
     PyErr_Clear();
