@@ -138,7 +138,8 @@ class DeviceBench {
     if (!arguments_.log.empty()) options.log_path = absl::StrCat(arguments_.log, ".", ++servers_);
     // The recordings were compiled by nvcc's bare command line.
     options.extra_args = {absl::StrCat("--set=devices=[", device, "]"), absl::StrCat("--set=screen=", screen),
-                          "--set=rescue_flags=false", absl::StrCat("--set=metrics=", metrics)};
+                          "--set=rescue_flags=false"};
+    if (!metrics.empty()) options.extra_args.push_back(absl::StrCat("--set=metrics=", metrics));
     for (const std::string& item : arguments_.set) options.extra_args.push_back("--set=" + item);
     if (!arguments_.sandbox.empty()) options.extra_args.push_back(absl::StrCat("--set=sandbox=", arguments_.sandbox));
     return LocalServer::Start(options);

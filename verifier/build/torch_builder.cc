@@ -42,7 +42,7 @@ constexpr absl::Duration kScanTime = absl::Seconds(20);
 constexpr char kInside[] = "/build";  // the job's folder as its tools see it
 constexpr char kModuleName[] = "hone_extension";
 constexpr char kOpaqueObject[] = "opaque_torch.o";
-constexpr char kRevision[] = "2";  // of command lines and headers; part of every key
+constexpr char kRevision[] = "3";  // of command lines and headers; part of every key
 
 std::string RealPath(const std::string& path) {
   char resolved[PATH_MAX];
