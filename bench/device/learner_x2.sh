@@ -3,11 +3,12 @@
 # Full sharding over two GPUs against one, with and without the overlap of transfers; an 8B adapter likewise; weights to an
 # engine on the other GPU; sampling beside learning; loss curves; a killed rank. All two-GPU bars in about two minutes.
 # One JSON object a line on standard output. RESULT names a folder for results.json; each part has its own time limit, and
-# one that fails does not stop the others. PART+PART run at once: curves are not timed.
+# one that fails does not stop the others. Of PART+PART only the first is waited for before the next begins: a killed rank
+# is half a minute of waiting. DEVICE=cpu runs tiny shapes through the same code; its figures mean nothing.
 set -u
 bin=${1:-build/gpu/bin}
 shift || true
-[ $# -gt 0 ] || set -- comm scaling weights one_step_off lora_8b scaling_8b curve+killed
+[ $# -gt 0 ] || set -- comm+killed scaling lora_8b weights one_step_off curve scaling_8b
 python=${HONE_PYTHON:-python3}
 torch_lib=$("$python" -c "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))") || exit 2
 export LD_LIBRARY_PATH="$torch_lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -33,6 +34,7 @@ part() {
   ((codes[0] == 0 && codes[1] == 0))
 }
 
+later=()
 for group in "$@"; do
   jobs=()
   for what in ${group//+/ }; do
@@ -40,6 +42,8 @@ for group in "$@"; do
     part "$what" "$port" &
     jobs+=($!)
   done
-  for job in "${jobs[@]}"; do wait "$job" || failed=1; done
+  wait "${jobs[0]}" || failed=1
+  later+=("${jobs[@]:1}")
 done
+for job in "${later[@]}"; do wait "$job" || failed=1; done
 exit $failed

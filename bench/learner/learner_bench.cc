@@ -24,11 +24,10 @@
 namespace hone {
 namespace {
 
-using bench::AttentionFlops;
+using bench::FlopsPerToken;
 using bench::FillRandom;
 using bench::kPeakFlops;
 using bench::MedianSeconds;
-using bench::Multiplied;
 using bench::Qwen1_5B;
 using bench::Qwen8B;
 using bench::Sequences;
@@ -251,7 +250,7 @@ void Full(const at::Device& device, bool checkpoint, bool offload = false) {
       MedianSeconds(device, 2, offload ? 3 : 7, [&] { losses.push_back(sft->Step(sequences).value().at("loss")); });
   std::printf("{\"losses\": [%.6f, %.6f, %.6f, %.6f, %.6f]}\n", losses[0], losses[1], losses[2], losses[3], losses[4]);
   Print(offload ? "qwen1_5b full, optimiser on the host" : checkpoint ? "qwen1_5b full, checkpointed" : "qwen1_5b full", 4 * 4096, median,
-        6 * Multiplied(*decoder) + AttentionFlops(config, 12, 4096), device);
+        FlopsPerToken(*decoder, 4096, trainer::TrainPasses(*decoder)), device);
 }
 
 // Where a step's time goes: waits at the border of each phase, so that the sum is a little more than a step.
@@ -366,7 +365,7 @@ void Score(const at::Device& device) {
   policy::ResetPeakMemory(device);
   const double median =
       MedianSeconds(device, 2, 7, [&] { trainer::ScoreSequences(*decoder, sequences, 1, 1 << 20).value(); });
-  Print("qwen8b score", 4 * 4096, median, 2 * Multiplied(*decoder) + AttentionFlops(config, 4, 4096), device);
+  Print("qwen8b score", 4 * 4096, median, FlopsPerToken(*decoder, 4096, 1), device);
 }
 
 void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
@@ -386,7 +385,7 @@ void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
   policy::ResetPeakMemory(device);
   const double median = MedianSeconds(device, 2, 5, [&] { sft->Step(sequences).value(); });
   Print(("qwen8b lora, " + std::to_string(sequences_per_micro_batch) + " x 2048 a micro-batch").c_str(), 8 * 2048,
-        median, 4 * Multiplied(*decoder) + AttentionFlops(config, 8, 2048), device);
+        median, FlopsPerToken(*decoder, 2048, trainer::TrainPasses(*decoder)), device);
 }
 
 }  // namespace

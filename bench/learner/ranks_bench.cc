@@ -212,8 +212,7 @@ class Bench {
     const auto decoder = Make(job.config, job.ranks != nullptr, job.checkpoint);
     const auto lora = job.lora ? Adapt(*decoder) : nullptr;
     StepFigures figures;
-    figures.flops_per_token =
-        (job.lora ? 4 : 6) * Multiplied(*decoder) + AttentionFlops(job.config, job.lora ? 8 : 12, length);
+    figures.flops_per_token = FlopsPerToken(*decoder, length, trainer::TrainPasses(*decoder));
     trainer::SftOptions options;
     options.learner.micro_batch_tokens = 1 << 20;
     options.learner.schedule.peak = 1e-5;
