@@ -221,6 +221,7 @@ absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::Pipeli
   trainer::RlLoopOptions loop_options;
   loop_options.lag = settings.lag;
   loop_options.overlap = settings.overlap;
+  loop_options.fill = settings.dynamic_sampling;
   loop_options.recorded_sequences = settings.recorded_sequences;
   trainer::RlLoop loop({source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get(), enter}, loop_options);
   int64_t saved = -1;

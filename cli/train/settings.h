@@ -56,6 +56,7 @@ struct RlSettings {
   double named_share = 0.15;
   int64_t turns = 1;
   double contrast_share = 0.5;
+  int64_t dynamic_sampling = 0;
   int64_t lag = 0;
   bool overlap = false;
   int64_t micro_batch_tokens = 8192;
@@ -86,6 +87,8 @@ void Describe(F& f, RlSettings& c) {
   f.Value("turns", c.turns, Range<int64_t>(1, 16), "responses of an episode at most; a pass ends it");
   f.Value("contrast_share", c.contrast_share, Range(0.0, 1.0),
           "of the prompts of tasks with exemplars that show two of them");
+  f.Value("dynamic_sampling", c.dynamic_sampling, Range<int64_t>(0, 1 << 20),
+          "groups with a difference to learn from that make a batch, sampled over as many steps as that takes; 0: a step's groups do");
   f.Value("lag", c.lag, Range<int64_t>(0, 64),
           "steps that learning is behind sampling, as where both run at once; 0: on-policy");
   f.Value("overlap", c.overlap,

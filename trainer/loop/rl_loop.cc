@@ -163,6 +163,22 @@ absl::Status RlLoop::LearnOldest(StepMetrics& metrics) {
   return absl::OkStatus();
 }
 
+// A batch as it was sampled, or, with options_.fill, whole once so many groups have a difference to learn from.
+void RlLoop::Queue(std::vector<Group> groups, StepMetrics& metrics) {
+  if (options_.fill == 0) {
+    waiting_.push_back(std::move(groups));
+    return;
+  }
+  const rewards::BatchCredit credit = parts_.rewards.Score(groups);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (credit.groups[g].signal) filling_.push_back(std::move(groups[g]));
+  }
+  metrics["reward/filling_groups"] = static_cast<double>(filling_.size());
+  if (static_cast<int64_t>(filling_.size()) < options_.fill) return;
+  waiting_.push_back(std::move(filling_));
+  filling_.clear();
+}
+
 absl::StatusOr<StepMetrics> RlLoop::Step() {
   const SteadyTime start = SteadyTime::Now();
   StepMetrics metrics{{"seconds/learn", 0.0}};
@@ -176,7 +192,7 @@ absl::StatusOr<StepMetrics> RlLoop::Step() {
   Enter("the rewards");
   metrics.merge(BatchMetrics(groups, parts_.rewards.Score(groups)));
   for (const auto& [term, mean] : parts_.rewards.PartMeans(groups)) metrics["reward/part/" + term] = mean;
-  waiting_.push_back(std::move(groups));
+  Queue(std::move(groups), metrics);
   if (static_cast<int64_t>(waiting_.size()) > options_.lag) HONE_RETURN_IF_ERROR(LearnOldest(metrics));
   metrics["seconds/step"] = Since(start);
   if (metrics.count("seconds/generate") > 0) metrics["share/generate"] = metrics["seconds/generate"] / metrics["seconds/step"];
@@ -196,6 +212,7 @@ absl::StatusOr<CheckpointData> RlLoop::Save() const {
     for (const Group& group : batch) absl::StrAppend(&waiting, GroupToJson(group), "\n");
     absl::StrAppend(&waiting, "\n");
   }
+  for (const Group& group : filling_) absl::StrAppend(&waiting, GroupToJson(group), "\n");
   return data;
 }
 
@@ -223,6 +240,7 @@ absl::Status RlLoop::Restore(const CheckpointData& data) {
       batch.push_back(std::move(group));
     }
   }
+  filling_ = std::move(batch);
   step_ = steps->second;
   return absl::OkStatus();
 }

@@ -45,6 +45,9 @@ class GroupSource {
 struct RlLoopOptions {
   int64_t lag = 0;                 // steps that learning is behind sampling; the last `lag` batches are not learned from
   bool overlap = false;            // learn while verdicts are waited for; needs a lag
+  /// Groups with a difference to learn from that make a batch: it is filled over as many steps as that takes, and groups of
+  /// equal rewards are left out. DAPO's dynamic sampling, arXiv:2503.14476, section 3.2. 0: a step's groups are a batch.
+  int64_t fill = 0;
   int64_t recorded_sequences = 0;  // of a batch, spread over it, whose log-probs are recorded; needs RlOptions::score
 };
 
@@ -77,7 +80,7 @@ class RlLoop {
   /// in use after learning, by whomever, all of the batch sampled, and the trainer's under learn/.
   absl::StatusOr<StepMetrics> Step();
 
-  /// Learner, source, batches not yet learned from and counter: all that decides the next step. Tensors are borrowed:
+  /// Learner, source, batches and groups not yet learned from and counter: all that decides the next step. Tensors are borrowed:
   /// write it before the next step. data.step is step().
   absl::StatusOr<CheckpointData> Save() const;
   /// Goes on bit for bit after the step of `data`, the engine's policy version included. Errors are those of
@@ -88,6 +91,7 @@ class RlLoop {
   void Enter(const char* what) const {
     if (parts_.on_phase) parts_.on_phase(what);
   }
+  void Queue(std::vector<Group> groups, StepMetrics& metrics);
   absl::Status LearnOldest(StepMetrics& metrics);
   absl::Status Learn(const std::vector<Group>& groups, StepMetrics& metrics);
   absl::Status Record(const std::vector<TrainSequence>& sequences, const std::vector<Group>& groups,
@@ -97,6 +101,7 @@ class RlLoop {
   RlLoopParts parts_;
   int64_t step_ = 0;
   std::deque<std::vector<Group>> waiting_;  // sampled, not yet learned from; oldest first
+  std::vector<Group> filling_;              // of a batch that is not whole yet
 };
 
 /// The trained turns of a batch as sequences with their advantages; turns without signal are kept, they are part of the

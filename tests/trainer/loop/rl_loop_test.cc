@@ -160,6 +160,31 @@ TEST_CASE("With a lag of one a batch is learned from a step after it was sampled
   CHECK_FALSE(at::equal(resumed.Weights(), on_policy.Weights()));
 }
 
+TEST_CASE("With dynamic sampling a batch is whole when enough groups have something to learn from, and a resume loses none",
+          "[trainer][loop]") {
+  Run whole({.fill = 2});
+  RlLoop loop = whole.Loop();
+  const at::Tensor start = whole.Weights();
+  CHECK(loop.Step().value().at("reward/filling_groups") == 1);
+  const StepMetrics infra = loop.Step().value();  // all INFRA: nothing is added
+  CHECK(infra.at("reward/filling_groups") == 1);
+  CHECK(infra.count("learn/loss") == 0);
+  CHECK(at::equal(whole.Weights(), start));
+
+  Run resumed({.fill = 2});
+  RlLoop after = resumed.Loop();
+  REQUIRE(after.Restore(loop.Save().value()).ok());
+  for (RlLoop* each : {&loop, &after}) {
+    const StepMetrics full = each->Step().value();
+    CHECK(full.at("reward/filling_groups") == 2);
+    CHECK(full.at("learn/sequences") == 8);  // both groups, in one update
+    CHECK(full.at("learn/updated") == 1);
+  }
+  CHECK(at::equal(resumed.Weights(), whole.Weights()));
+  CHECK_FALSE(at::equal(whole.Weights(), start));
+  CHECK(loop.Step().value().at("reward/filling_groups") == 1);  // the next batch begins empty
+}
+
 TEST_CASE("Learning while verdicts are waited for gives the weights of the same lag without it", "[trainer][loop]") {
   Run plain({.lag = 1}), overlapped({.lag = 1, .overlap = true});
   RlLoop one = plain.Loop(), other = overlapped.Loop();
