@@ -1,4 +1,6 @@
 """What HF transformers generates a second with random weights of the shapes that engine_bench uses; one line of JSON a case.
+On a GPU also how far its own log-probs of one sequence are apart when that is computed alone and in a padded batch: what
+bf16 leaves undetermined.
 
     python3 bench/device/engine_hf.py SHAPE BATCH[,BATCH ...] TOKENS [--device cpu] [--prompt 64]    # qwen1_5b or qwen8b
         [--record results.json --machine "NVIDIA H200" --commit HASH]
@@ -37,15 +39,47 @@ def measure(model, batch, arguments):
     return batch * arguments.tokens / seconds
 
 
-def record(arguments, batch, tok_s):
+def log_probs(model, ids, mask, positions):
+    """[batch, length - 1] of the tokens, fp32 from the bf16 logits."""
+    with torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
+    out = []
+    for row in range(ids.shape[0]):
+        out.append(torch.log_softmax(logits[row, :-1].float(), -1).gather(1, ids[row, 1:, None])[:, 0])
+    return torch.stack(out)
+
+
+def own_gap(model, length=300, batch=8, padding=64):
+    """Mean |difference| of a sequence's log-probs, computed alone and as the shortest of a batch padded on the left. The
+    tokens are drawn from the model, as they are in a rollout."""
+    device = model.device
+    prompt = torch.randint(0, 151936, (batch, 16), device=device)
+    ids = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=True, max_new_tokens=length - 16,
+                         min_new_tokens=length - 16, pad_token_id=0)
+    positions = torch.arange(length, device=device)[None]
+    sums, worst = 0.0, 0.0
+    others = torch.randint(0, 151936, (batch - 1, length + padding), device=device)
+    for row in range(batch):
+        alone = log_probs(model, ids[row:row + 1], torch.ones_like(ids[row:row + 1]), positions)[0]
+        padded = torch.cat([torch.cat([torch.zeros_like(others[0, :padding]), ids[row]])[None], others])
+        mask = torch.ones_like(padded)
+        mask[0, :padding] = 0
+        among = log_probs(model, padded, mask, (mask.cumsum(1) - 1).clamp(min=0))[0, padding:]
+        gap = (alone[15:] - among[15:]).abs()
+        sums += gap.mean().item()
+        worst = max(worst, gap.max().item())
+    return sums / batch, worst
+
+
+def record(arguments, name, value, unit):
     """Puts the figure into results.json as the bench programs do."""
     results = []
     if os.path.exists(arguments.record):
         with open(arguments.record) as file:
             results = json.load(file)
-    row = {"id": f"engine.{arguments.shape}.hf_b{batch}_tok_s", "value": tok_s, "unit": "tok/s",
-           "command": f"bench/device/engine_hf.py {arguments.shape} {batch} {arguments.tokens}", "machine": arguments.machine,
-           "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(), "commit": arguments.commit}
+    row = {"id": f"engine.{arguments.shape}.{name}", "value": value, "unit": unit,
+           "command": f"bench/device/engine_hf.py {arguments.shape} {','.join(map(str, arguments.batches))} {arguments.tokens}",
+           "machine": arguments.machine, "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(), "commit": arguments.commit}
     kept = [r for r in results if (r["id"], r["machine"]) != (row["id"], row["machine"])]
     with open(arguments.record, "w") as file:
         json.dump(sorted(kept + [row], key=lambda r: (r["id"], r["machine"])), file, indent=2)
@@ -72,7 +106,13 @@ def main():
         print(json.dumps({"engine": "transformers " + transformers.__version__, "shape": arguments.shape, "batch": batch,
                           "prompt": arguments.prompt, "tokens": arguments.tokens, "tok_s": round(tok_s, 2)}), flush=True)
         if arguments.record:
-            record(arguments, batch, tok_s)
+            record(arguments, f"hf_b{batch}_tok_s", tok_s, "tok/s")
+    if arguments.device == "cuda":
+        mean, worst = own_gap(model)
+        print(json.dumps({"engine": "transformers " + transformers.__version__, "shape": arguments.shape, "own_gap_mean": mean, "own_gap_worst": worst}),
+              flush=True)
+        if arguments.record:
+            record(arguments, "hf_own_log_prob_gap", mean, "nats")
 
 
 if __name__ == "__main__":

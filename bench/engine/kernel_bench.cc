@@ -98,7 +98,7 @@ void Products() {
   }
 }
 
-// cuBLAS, which takes the products of more rows.
+// cuBLAS, which takes the products of more rows; ATen asks cublasLt where a bias is added.
 void WideProducts() {
   struct Shape { const char* name; int in, out; };
   const Shape shapes[] = {{"1.5b qkv", 1536, 2048}, {"1.5b o", 1536, 1536}, {"1.5b gate_up", 1536, 17920}, {"1.5b down", 8960, 1536},
@@ -107,21 +107,20 @@ void WideProducts() {
     const int64_t bytes = int64_t{s.in} * s.out * 2;
     const int count = static_cast<int>(std::clamp<int64_t>((int64_t{1} << 30) / bytes, 2, 32));
     const Tensor weights = at::empty({count, s.out, s.in}, On(at::kBFloat16)).normal_(0, 0.02);
-    for (const int rows : {8, 64, 256, 8192}) {
-      if (rows == 8192 && s.out == 151936) continue;
-      const Tensor x = at::randn({rows, s.in}, On(at::kBFloat16));
+    for (const int rows : {64, 256}) {
+      const Tensor x = at::randn({rows, s.in}, On(at::kBFloat16)), none = at::zeros({s.out}, On(at::kBFloat16));
       Tensor y = at::empty({rows, s.out}, On(at::kBFloat16));
-      for (const bool lt : {false, true}) {
-        at::globalContext().setBlasPreferredBackend(lt ? at::BlasBackend::Cublaslt : at::BlasBackend::Cublas);
-        const double us = Time(rows == 8192 ? 2 : count, [&](int i, cudaStream_t) { at::mm_out(y, x, weights[i].t()); });
-        std::printf("{\"kernel\": \"%s %s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.0f, \"tflop_s\": %.0f}\n", lt ? "cublasLt" : "cublas", s.name, rows,
+      for (const bool biased : {false, true}) {
+        const double us = Time(count, [&](int i, cudaStream_t) { biased ? at::addmm_out(y, none, x, weights[i].t()) : at::mm_out(y, x, weights[i].t()); });
+        std::printf("{\"kernel\": \"%s %s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.0f, \"tflop_s\": %.0f}\n", biased ? "cublasLt" : "cublas", s.name, rows,
                     us, bytes / us / 1e3, 2e-6 * rows * s.in * s.out / us);
       }
     }
   }
 }
 
-// One token through the whole decoder in one kernel, and where block 0's time goes.
+// One token through the whole decoder in one kernel, and where the time goes: cycles of a layer's parts, the least, the mean
+// and the most of any block.
 void WholeSteps() {
   struct Model { const char* name; TokenShape shape; bool bias, head_norms; };
   for (const Model& m : {Model{"1.5b", {28, 1536, 8960, 151936, 12, 2, 128}, true, false}, Model{"8b", {36, 4096, 12288, 151936, 32, 8, 128}, false, true}}) {
@@ -142,8 +141,9 @@ void WholeSteps() {
     CheckCuda(cudaDeviceGetAttribute(&a.processors, cudaDevAttrMultiProcessorCount, 0));
     CheckCuda(cudaDeviceGetAttribute(&a.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
     const Tensor device_layers = at::from_blob(layers.data(), {static_cast<int64_t>(layers.size() * sizeof(TokenLayer))}, at::kByte).to(On(at::kByte).device());
-    const Tensor partial = at::empty({TokenStepScratch(s)}, On(at::kFloat)), logits = at::empty({s.vocab}, On(at::kFloat));
-    const Tensor counters = at::zeros({3}, On(at::kInt)), times = at::zeros({5 * s.layers + 2}, On(at::kLong)), source = at::zeros({1}, On(at::kInt));
+    const Tensor words = at::full({TokenStepWords(s)}, -1, On(at::kInt)), logits = at::empty({s.vocab}, On(at::kFloat));
+    const Tensor steps = at::zeros({2}, On(at::kInt)), times = at::zeros({a.processors, kTokenStamps * s.layers + 2}, On(at::kLong));
+    const Tensor source = at::zeros({1}, On(at::kInt));
     a.shape = s;
     a.layers = static_cast<const TokenLayer*>(device_layers.const_data_ptr());
     a.embedding = a.head = weight(s.vocab, s.hidden);
@@ -151,12 +151,9 @@ void WholeSteps() {
     a.sources = source.const_data_ptr<int32_t>();
     a.norm_eps = 1e-6f;
     a.scale = 0.088f;
-    a.x = ones(s.hidden);
-    a.qkv = ones(qkv);
-    a.gated = ones(s.intermediate);
-    a.partial = partial.mutable_data_ptr<float>();
+    a.words = reinterpret_cast<uint32_t*>(words.mutable_data_ptr<int32_t>());
     a.logits = logits.mutable_data_ptr<float>();
-    a.counters = counters.mutable_data_ptr<int32_t>();
+    a.steps = steps.mutable_data_ptr<int32_t>();
     for (const int length : {640, 4096}) {
       const int64_t pages = length / kPagePositions;
       const Tensor cache = at::zeros({s.layers, pages, 2, s.kv_heads, kPagePositions, s.head_dim}, On(at::kBFloat16));
@@ -171,14 +168,20 @@ void WholeSteps() {
       const double us = Time(4, [&](int, cudaStream_t stream) { CheckCuda(TokenStep(a, stream)); });
       a.times = reinterpret_cast<long long*>(times.mutable_data_ptr<int64_t>());
       Time(1, [&](int, cudaStream_t stream) { CheckCuda(TokenStep(a, stream)); });
-      const Tensor host = times.cpu();
-      const int64_t* t = host.const_data_ptr<int64_t>();
-      double parts[5] = {};
-      for (int i = 1; i < 5 * s.layers; ++i) parts[i % 5] += static_cast<double>(t[i] - t[i - 1]) / s.layers;
-      std::printf("{\"kernel\": \"whole step %s\", \"length\": %d, \"us\": %.1f, \"gb_s\": %.0f, \"cycles\": {\"qkv\": %.0f, \"attention\": %.0f, "
-                  "\"o\": %.0f, \"gate_up\": %.0f, \"down\": %.0f, \"logits\": %ld, \"all\": %ld}}\n",
-                  m.name, length, us, bytes / us / 1e3, parts[0], parts[1], parts[2], parts[3], parts[4], static_cast<long>(t[5 * s.layers] - t[5 * s.layers - 1]),
-                  static_cast<long>(t[5 * s.layers] - t[0]));
+      const Tensor host = times.cpu().to(at::kDouble);
+      const Tensor layer = (host.narrow(1, 1, kTokenStamps * s.layers) - host.narrow(1, 0, kTokenStamps * s.layers))
+                               .narrow(1, kTokenStamps - 1, kTokenStamps * (s.layers - 1))
+                               .view({a.processors, s.layers - 1, kTokenStamps})
+                               .mean(1);  // [blocks, parts]: cycles a layer, the first left out
+      const char* parts[kTokenStamps] = {"wait_x", "qkv", "attention", "wait_attended", "o", "wait_x_mlp", "gate_up", "wait_gated", "down"};
+      std::printf("{\"kernel\": \"whole step %s\", \"length\": %d, \"us\": %.1f, \"gb_s\": %.0f, \"cycles\": {", m.name, length, us, bytes / us / 1e3);
+      for (int i = 0; i < kTokenStamps; ++i) {
+        const Tensor part = layer.select(1, i);
+        std::printf("\"%s\": [%.0f, %.0f, %.0f], ", parts[i], part.min().item<double>(), part.mean().item<double>(), part.max().item<double>());
+      }
+      const Tensor ends = host.select(1, kTokenStamps * s.layers + 1);
+      std::printf("\"logits\": %.0f, \"all\": %.0f}}\n", (ends - host.select(1, kTokenStamps * s.layers)).mean().item<double>(),
+                  (ends - host.select(1, 0)).mean().item<double>());
       std::fflush(stdout);
     }
   }

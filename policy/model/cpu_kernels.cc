@@ -5,6 +5,10 @@
 #include <cstring>
 #include <limits>
 
+#if defined(__x86_64__) && !defined(__clang__)
+#include <immintrin.h>
+#endif
+
 // Each entry point is compiled for three instruction sets and picked at load time.
 #if defined(__x86_64__) && !defined(__clang__)
 #define HONE_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -42,12 +46,23 @@ HONE_INLINE Vec Exp(Vec x) {
   return p * reinterpret_cast<const Vec&>(bits);
 }
 
-typedef uint16_t HalfVec __attribute__((vector_size(32), aligned(2), may_alias));
-typedef uint32_t BitVec __attribute__((vector_size(64)));
+typedef uint32_t BitVec __attribute__((vector_size(64), aligned(2), may_alias));
 
-HONE_INLINE Vec Load(const uint16_t* p) {  // bf16
-  const BitVec bits = __builtin_convertvector(*reinterpret_cast<const HalfVec*>(p), BitVec) << 16;
+// Of 16 pairs of bf16 the first or second numbers.
+HONE_INLINE Vec FirstOf(BitVec pairs) {
+  const BitVec bits = pairs << 16;
   return reinterpret_cast<const Vec&>(bits);
+}
+HONE_INLINE Vec SecondOf(BitVec pairs) {
+  const BitVec bits = pairs & 0xffff0000u;
+  return reinterpret_cast<const Vec&>(bits);
+}
+HONE_INLINE BitVec LoadPairs(const uint16_t* p) { return *reinterpret_cast<const BitVec*>(p); }
+HONE_INLINE float ToFloat(uint16_t half) {
+  const uint32_t bits = static_cast<uint32_t>(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 HONE_INLINE float Sum(Vec v) {
@@ -74,20 +89,9 @@ HONE_INLINE Vec LoadPart(const float* p, int64_t count, float fill) {
   return Load(lanes);
 }
 
-// The tile of the matrix product: kRows rows by one panel. Every element is one chain of fused multiply-adds over k.
-template <int kRows, class Weight>
-HONE_INLINE void Tile(const float* x, int64_t in, const Weight* panel, const float* bias, int64_t columns, float* y,
-                      int64_t out) {
-  Vec sum[kRows][2];
-  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = Vec{};
-  for (int64_t k = 0; k < in; ++k) {
-    const Vec w0 = Load(panel + k * kPanel);
-    const Vec w1 = Load(panel + k * kPanel + kLanes);
-    for (int r = 0; r < kRows; ++r) {
-      sum[r][0] += x[r * in + k] * w0;
-      sum[r][1] += x[r * in + k] * w1;
-    }
-  }
+// The end of a tile of the matrix product, kRows rows by one panel: bias, and into y.
+template <int kRows>
+HONE_INLINE void StoreTile(Vec (&sum)[kRows][2], const float* bias, int64_t columns, float* y, int64_t out) {
   if (bias != nullptr) {
     const Vec b0 = LoadPart(bias, columns, 0), b1 = LoadPart(bias + kLanes, columns - kLanes, 0);
     for (int r = 0; r < kRows; ++r) {
@@ -107,6 +111,70 @@ HONE_INLINE void Tile(const float* x, int64_t in, const Weight* panel, const flo
     }
   }
 }
+
+// Every element of a tile is one chain of fused multiply-adds over k.
+struct FullTile {
+  template <int kRows>
+  static HONE_INLINE void Run(const float* x, int64_t in, const float* panel, const float* bias, int64_t columns, float* y, int64_t out) {
+    Vec sum[kRows][2];
+    for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = Vec{};
+    for (int64_t k = 0; k < in; ++k) {
+      const Vec w0 = Load(panel + k * kPanel);
+      const Vec w1 = Load(panel + k * kPanel + kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        sum[r][0] += x[r * in + k] * w0;
+        sum[r][1] += x[r * in + k] * w1;
+      }
+    }
+    StoreTile(sum, bias, columns, y, out);
+  }
+};
+
+// The same of bf16, `in` even. Of a pair the second is added first, as the instruction for pairs does it.
+struct HalfTile {
+  template <int kRows>
+  static HONE_INLINE void Run(const uint16_t* x, int64_t in, const uint16_t* panel, const float* bias, int64_t columns, float* y, int64_t out) {
+    Vec sum[kRows][2];
+    for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = Vec{};
+    for (int64_t k = 0; k < in; k += 2) {
+      const BitVec w0 = LoadPairs(panel + k * kPanel), w1 = LoadPairs(panel + k * kPanel + 2 * kLanes);
+      const Vec first0 = FirstOf(w0), second0 = SecondOf(w0), first1 = FirstOf(w1), second1 = SecondOf(w1);
+      for (int r = 0; r < kRows; ++r) {
+        const float first = ToFloat(x[r * in + k]), second = ToFloat(x[r * in + k + 1]);
+        sum[r][0] += second * second0;
+        sum[r][1] += second * second1;
+        sum[r][0] += first * first0;
+        sum[r][1] += first * first1;
+      }
+    }
+    StoreTile(sum, bias, columns, y, out);
+  }
+};
+
+#if defined(__x86_64__) && !defined(__clang__)
+#define HONE_PAIRS __attribute__((target("arch=x86-64-v4,avx512bf16")))
+
+// With the instruction that multiplies pairs of bf16.
+struct PairTile {
+  template <int kRows>
+  HONE_PAIRS static inline void Run(const uint16_t* x, int64_t in, const uint16_t* panel, const float* bias, int64_t columns, float* y, int64_t out) {
+    __m512 sum[kRows][2];
+    for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    for (int64_t k = 0; k < in; k += 2) {
+      const __m512bh w0 = reinterpret_cast<__m512bh>(_mm512_loadu_si512(panel + k * kPanel));
+      const __m512bh w1 = reinterpret_cast<__m512bh>(_mm512_loadu_si512(panel + k * kPanel + 2 * kLanes));
+      for (int r = 0; r < kRows; ++r) {
+        int pair;
+        std::memcpy(&pair, x + r * in + k, sizeof pair);
+        const __m512bh both = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+        sum[r][0] = _mm512_dpbf16_ps(sum[r][0], w0, both);
+        sum[r][1] = _mm512_dpbf16_ps(sum[r][1], w1, both);
+      }
+    }
+    StoreTile(reinterpret_cast<Vec(&)[kRows][2]>(sum), bias, columns, y, out);
+  }
+};
+#endif
 
 HONE_INLINE Vec TanhVec(Vec x) {
   const Vec e = Exp(x + x);
@@ -128,59 +196,88 @@ HONE_INLINE Gate Activate(Vec x, Activation activation) {
   return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kA * (1.0f + 3.0f * kB * x * x)};
 }
 
-template <class Weight>
-HONE_INLINE void PackPanels(const Weight* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
-                            Weight* packed) {
+// kGroup: numbers of k that lie beside each other.
+template <int64_t kGroup, class Weight>
+HONE_INLINE void PackPanels(const Weight* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, Weight* packed) {
+  const int64_t padded = (in + kGroup - 1) / kGroup * kGroup;
   for (int64_t p = panel_begin; p < panel_end; ++p) {
-    Weight* panel = packed + p * kPanel * in;
+    Weight* panel = packed + p * kPanel * padded;
     const int64_t columns = std::min(kPanel, out - p * kPanel);
-    if (columns < kPanel) std::memset(panel, 0, sizeof(Weight) * kPanel * in);
+    if (columns < kPanel || padded > in) std::memset(panel, 0, sizeof(Weight) * kPanel * padded);
     for (int64_t k0 = 0; k0 < in; k0 += kLanes) {
       const int64_t k1 = std::min(in, k0 + kLanes);
       for (int64_t n = 0; n < columns; ++n) {
         const Weight* row = weight + (p * kPanel + n) * in;
-        for (int64_t k = k0; k < k1; ++k) panel[k * kPanel + n] = row[k];
+        for (int64_t k = k0; k < k1; ++k) panel[k / kGroup * kGroup * kPanel + n * kGroup + k % kGroup] = row[k];
       }
     }
   }
 }
 
-template <class Weight>
-HONE_INLINE void LinearPanels(const float* x, const Weight* packed, const float* bias, int64_t in, int64_t out,
-                        int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
+// `in` numbers a row, in x as in the panels.
+template <class Tile, class Number>
+HONE_INLINE void LinearPanels(const Number* x, const Number* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
+                              int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
   for (int64_t p = panel_begin; p < panel_end; ++p) {
-    const Weight* panel = packed + p * kPanel * in;
+    const Number* panel = packed + p * kPanel * in;
     const float* b = bias == nullptr ? nullptr : bias + p * kPanel;
     const int64_t columns = std::min(kPanel, out - p * kPanel);
     int64_t r = row_begin;
-    for (; r + 8 <= row_end; r += 8) Tile<8>(x + r * in, in, panel, b, columns, y + r * out + p * kPanel, out);
-    const float* xr = x + r * in;
+    for (; r + 8 <= row_end; r += 8) Tile::template Run<8>(x + r * in, in, panel, b, columns, y + r * out + p * kPanel, out);
+    const Number* xr = x + r * in;
     float* yr = y + r * out + p * kPanel;
     switch (row_end - r) {
-      case 7: Tile<7>(xr, in, panel, b, columns, yr, out); break;
-      case 6: Tile<6>(xr, in, panel, b, columns, yr, out); break;
-      case 5: Tile<5>(xr, in, panel, b, columns, yr, out); break;
-      case 4: Tile<4>(xr, in, panel, b, columns, yr, out); break;
-      case 3: Tile<3>(xr, in, panel, b, columns, yr, out); break;
-      case 2: Tile<2>(xr, in, panel, b, columns, yr, out); break;
-      case 1: Tile<1>(xr, in, panel, b, columns, yr, out); break;
+      case 7: Tile::template Run<7>(xr, in, panel, b, columns, yr, out); break;
+      case 6: Tile::template Run<6>(xr, in, panel, b, columns, yr, out); break;
+      case 5: Tile::template Run<5>(xr, in, panel, b, columns, yr, out); break;
+      case 4: Tile::template Run<4>(xr, in, panel, b, columns, yr, out); break;
+      case 3: Tile::template Run<3>(xr, in, panel, b, columns, yr, out); break;
+      case 2: Tile::template Run<2>(xr, in, panel, b, columns, yr, out); break;
+      case 1: Tile::template Run<1>(xr, in, panel, b, columns, yr, out); break;
       default: break;
     }
   }
 }
 
+HONE_CLONES void LinearOfHalves(const uint16_t* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
+                                int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
+  LinearPanels<HalfTile>(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
+}
+
+#ifdef HONE_PAIRS
+HONE_PAIRS void LinearOfPairs(const uint16_t* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
+                              int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
+  LinearPanels<PairTile>(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
+}
+#endif
+
 }  // namespace
 
 int64_t PackedWeightSize(int64_t out, int64_t in) { return (out + kPanel - 1) / kPanel * kPanel * in; }
+int64_t PackedHalfSize(int64_t out, int64_t in) { return PackedWeightSize(out, in + in % 2); }
 
 HONE_CLONES void PackWeight(const float* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
                             float* packed) {
-  PackPanels(weight, out, in, panel_begin, panel_end, packed);
+  PackPanels<1>(weight, out, in, panel_begin, panel_end, packed);
 }
 
 HONE_CLONES void PackWeight(const uint16_t* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
                             uint16_t* packed) {
-  PackPanels(weight, out, in, panel_begin, panel_end, packed);
+  PackPanels<2>(weight, out, in, panel_begin, panel_end, packed);
+}
+
+HONE_CLONES void RoundRows(const float* x, int64_t in, int64_t row_begin, int64_t row_end, uint16_t* y) {
+  const int64_t padded = in + in % 2;
+  for (int64_t r = row_begin; r < row_end; ++r) {
+    uint16_t* to = y + r * padded;
+    for (int64_t k = 0; k < in; ++k) {
+      uint32_t bits;
+      std::memcpy(&bits, x + r * in + k, sizeof bits);
+      const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
+      to[k] = static_cast<uint16_t>(((bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : rounded) >> 16);
+    }
+    if (padded > in) to[in] = 0;
+  }
 }
 
 HONE_CLONES void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end,
@@ -195,12 +292,16 @@ HONE_CLONES void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_
 
 HONE_CLONES void Linear(const float* x, const float* packed, const float* bias, int64_t in, int64_t out,
                         int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
-  LinearPanels(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
+  LinearPanels<FullTile>(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
 }
 
-HONE_CLONES void Linear(const float* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out,
-                        int64_t row_begin, int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
-  LinearPanels(x, packed, bias, in, out, row_begin, row_end, panel_begin, panel_end, y);
+void Linear(const uint16_t* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
+            int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y) {
+#ifdef HONE_PAIRS
+  static const bool has_pairs = __builtin_cpu_supports("avx512bf16");
+  if (has_pairs) return LinearOfPairs(x, packed, bias, in + in % 2, out, row_begin, row_end, panel_begin, panel_end, y);
+#endif
+  LinearOfHalves(x, packed, bias, in + in % 2, out, row_begin, row_end, panel_begin, panel_end, y);
 }
 
 HONE_CLONES void RmsNorm(const float* x, const float* weight, float offset, float eps, int64_t dim, int64_t row_begin,

@@ -21,9 +21,14 @@ inline constexpr int64_t kPanel = 32;
 int64_t PackedWeightSize(int64_t out, int64_t in);
 /// weight [out, in], row-major -> packed panels [panel_begin, panel_end).
 void PackWeight(const float* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, float* packed);
-/// The same of bf16 weights (their bits), kept as bf16: half the memory to read. Products stay fp32.
+/// The same of bf16 weights (their bits), kept as bf16: half the memory to read. Panels are [ceil(in / 2)][kPanel][2], as
+/// the instruction takes them that multiplies pairs of bf16 (where the machine has it).
+int64_t PackedHalfSize(int64_t out, int64_t in);
 void PackWeight(const uint16_t* weight, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, uint16_t* packed);
-void Linear(const float* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
+/// fp32 -> bf16 to the nearest, ties to even; a NaN stays one. A row has RoundUp(in, 2) numbers in `y`, the last one zero.
+void RoundRows(const float* x, int64_t in, int64_t row_begin, int64_t row_end, uint16_t* y);
+/// As Linear below, of rows from RoundRows: exact products of bf16, added up in fp32.
+void Linear(const uint16_t* x, const uint16_t* packed, const float* bias, int64_t in, int64_t out, int64_t row_begin,
             int64_t row_end, int64_t panel_begin, int64_t panel_end, float* y);
 /// The same panels from the transposed matrix: matrix [in, out], row-major. For products without a transpose.
 void PackMatrix(const float* matrix, int64_t out, int64_t in, int64_t panel_begin, int64_t panel_end, float* packed);

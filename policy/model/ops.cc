@@ -31,9 +31,15 @@ Tensor LinearForward(const Tensor& x, const Tensor& packed, const Tensor& bias, 
   Tensor y = at::empty({rows, out}, xc.options());
   const Tensor wide_bias = bias.defined() ? bias.to(at::kFloat) : Tensor();
   const float *xp = In(xc), *bp = bias.defined() ? In(wide_bias) : nullptr;
-  const bool half = packed.scalar_type() == at::kBFloat16;
-  const void* weights = packed.const_data_ptr();
   float* yp = Out(y);
+  const void* weights = packed.const_data_ptr();
+  Tensor halves;  // x, where the weights are bf16
+  if (packed.scalar_type() == at::kBFloat16) {
+    halves = at::empty({rows, in + in % 2}, packed.options());
+    uint16_t* to = static_cast<uint16_t*>(halves.mutable_data_ptr());
+    ForRows(rows, in, [&](int64_t begin, int64_t end) { cpu::RoundRows(xp, in, begin, end, to); });
+  }
+  const uint16_t* xh = halves.defined() ? static_cast<const uint16_t*>(halves.const_data_ptr()) : nullptr;
   constexpr int64_t kRows = 64, kPanels = 4;
   const int64_t row_tasks = (rows + kRows - 1) / kRows, panel_tasks = (panels + kPanels - 1) / kPanels;
   const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, std::min(rows, kRows) * in / 8));
@@ -41,8 +47,8 @@ Tensor LinearForward(const Tensor& x, const Tensor& packed, const Tensor& bias, 
     for (int64_t task = begin; task < end; ++task) {
       const int64_t r = task / panel_tasks * kRows, p = task % panel_tasks * kPanels;
       const int64_t row_end = std::min(rows, r + kRows), panel_end = std::min(panels, p + kPanels);
-      if (half) {
-        cpu::Linear(xp, static_cast<const uint16_t*>(weights), bp, in, out, r, row_end, p, panel_end, yp);
+      if (xh != nullptr) {
+        cpu::Linear(xh, static_cast<const uint16_t*>(weights), bp, in, out, r, row_end, p, panel_end, yp);
       } else {
         cpu::Linear(xp, static_cast<const float*>(weights), bp, in, out, r, row_end, p, panel_end, yp);
       }
@@ -368,10 +374,10 @@ const Tensor& PackedWeight::Get(const Tensor& weight) {
   const int64_t out = weight.size(0), in = weight.size(1), panels = (out + cpu::kPanel - 1) / cpu::kPanel;
   at::NoGradGuard no_grad;
   // A new tensor each time: a backward pass may still hold the old panels.
-  panels_ = at::empty({cpu::PackedWeightSize(out, in)}, weight.options().requires_grad(false));
+  const bool half = weight.scalar_type() == at::kBFloat16;
+  panels_ = at::empty({half ? cpu::PackedHalfSize(out, in) : cpu::PackedWeightSize(out, in)}, weight.options().requires_grad(false));
   const void* from = weight.const_data_ptr();
   void* to = panels_.mutable_data_ptr();
-  const bool half = weight.scalar_type() == at::kBFloat16;
   at::parallel_for(0, panels, 4, [&](int64_t begin, int64_t end) {
     if (half) {
       cpu::PackWeight(static_cast<const uint16_t*>(from), out, in, begin, end, static_cast<uint16_t*>(to));

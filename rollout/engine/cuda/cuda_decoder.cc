@@ -60,6 +60,7 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step)
   embedding_ = whole("model.embed_tokens.weight");
   head_ = config_.tie_word_embeddings ? embedding_ : whole("lm_head.weight");
   final_norm_ = whole("model.norm.weight");
+  no_bias_ = at::zeros({config_.hidden_size}, embedding_.options());
   layers_.resize(config_.num_hidden_layers);
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const auto leaf = [&](const char* name) { return whole(absl::StrCat("model.layers.", i, ".", name)); };
@@ -134,8 +135,8 @@ void CudaDecoder::BindWholeStep(int device) {
   }
   const auto on = [&](at::ScalarType type) { return embedding_.options().dtype(type); };
   whole_layers_ = at::from_blob(layers.data(), {static_cast<int64_t>(layers.size() * sizeof(TokenLayer))}, at::kByte).to(embedding_.device());
-  whole_partial_ = at::empty({TokenStepScratch(a.shape)}, on(at::kFloat));
-  whole_counters_ = at::zeros({3}, on(at::kInt));
+  whole_words_ = at::full({TokenStepWords(a.shape)}, -1, on(at::kInt));
+  whole_steps_ = at::zeros({2}, on(at::kInt));
   a.layers = static_cast<const TokenLayer*>(whole_layers_.const_data_ptr());
   a.embedding = Data(embedding_);
   a.final_norm = Data(final_norm_);
@@ -147,8 +148,8 @@ void CudaDecoder::BindWholeStep(int device) {
   a.norm_eps = static_cast<float>(config_.rms_norm_eps);
   a.scale = static_cast<float>(config_.Scale());
   a.gelu = config_.activation == policy::GateActivation::kGeluTanh;
-  a.partial = whole_partial_.mutable_data_ptr<float>();
-  a.counters = whole_counters_.mutable_data_ptr<int32_t>();
+  a.words = reinterpret_cast<uint32_t*>(whole_words_.mutable_data_ptr<int32_t>());
+  a.steps = whole_steps_.mutable_data_ptr<int32_t>();
   a.processors = processors_;
 }
 
@@ -297,13 +298,19 @@ Tensor CudaDecoder::Prefill(const PrefillInput& input) {
     AddNorm(x, delta, delta_norm, layer.input_norm, normed);
     Linear(normed, layer.qkv, layer.qkv_bias, qkv);
     AddLowRank(normed, layer.qkv_low, Tensor(), qkv);
-    const Tensor attended = PrefillAttention(i, qkv, input);
+    Tensor attended = PrefillAttention(i, qkv, input);
+    if (i + 1 == config_.num_hidden_layers) {  // keys and values are there: the rest is for those alone who ask
+      x = x.index_select(0, input.wanted);
+      attended = attended.index_select(0, input.wanted);
+      if (x.size(0) == 0) return x;
+      for (Tensor* tensor : {&normed, &mixed, &gate_up, &gated}) *tensor = tensor->narrow(0, 0, x.size(0));
+    }
     Linear(attended, layer.output, Tensor(), mixed);
     AddLowRank(attended, layer.output_low, Tensor(), mixed);
     AddNorm(x, mixed, layer.attention_norm, layer.mlp_norm, normed);
     Linear(normed, layer.gate_up, Tensor(), gate_up);
     AddLowRank(normed, layer.gate_up_low, Tensor(), gate_up);
-    CheckCuda(Gate({Data(gate_up), Data(gated), static_cast<int>(tokens), static_cast<int>(config_.intermediate_size), gelu}, stream()));
+    CheckCuda(Gate({Data(gate_up), Data(gated), static_cast<int>(x.size(0)), static_cast<int>(config_.intermediate_size), gelu}, stream()));
     Linear(gated, layer.down, Tensor(), mixed);
     AddLowRank(gated, layer.down_low, Tensor(), mixed);
     delta = mixed;
@@ -357,9 +364,6 @@ void CudaDecoder::DecodeWhole(const DecodeInput& input, DecodeBuffers& part) {
   a.draws = input.draws;
   a.positions = input.positions;
   a.tables = input.tables;
-  a.x = Data(part.x);
-  a.qkv = Data(part.qkv);
-  a.gated = Data(part.gated);
   a.logits = part.logits.mutable_data_ptr<float>();
   CheckCuda(TokenStep(a, stream()));
 }
@@ -417,7 +421,7 @@ void CudaDecoder::DecodeWide(const DecodeInput& input, DecodeBuffers& part) {
     Linear(part.normed, layer.gate_up, Tensor(), part.gate_up);
     AddLowRank(part.normed, layer.gate_up_low, part.squeezed, part.gate_up);
     CheckCuda(Gate({Data(part.gate_up), Data(part.gated), input.rows, static_cast<int>(config_.intermediate_size), gelu}, stream()));
-    Linear(part.gated, layer.down, Tensor(), part.mixed);
+    Linear(part.gated, layer.down, no_bias_, part.mixed);
     AddLowRank(part.gated, layer.down_low, part.squeezed, part.mixed);
     delta = part.mixed;
     delta_norm = layer.mlp_after;

@@ -29,6 +29,7 @@ struct PrefillInput {
   at::Tensor key_offsets;             // [sequences + 1] into all tokens of the sequences up to now
   at::Tensor key_slots;               // [keys] of all tokens up to now; undefined: the sequences start here
   at::Tensor tables;                  // deterministic mode: [tokens, table_stride] pages of each token's sequence
+  at::Tensor wanted;                  // [rows] of the tokens whose hidden states are asked for
   int64_t max_queries = 0, max_keys = 0;  // of one sequence
 };
 
@@ -63,7 +64,7 @@ class CudaDecoder {
   static int64_t BytesPerPage(const policy::ModelConfig& config);
   int64_t pages() const { return pages_.size(1); }
 
-  /// Writes keys and values and returns the last hidden states before the final norm, [tokens, hidden_size].
+  /// Writes keys and values and returns the wanted hidden states before the final norm, [rows, hidden_size].
   at::Tensor Prefill(const PrefillInput& input);
   /// hidden [rows, hidden_size] -> [rows, vocab_size] fp32, through the final norm.
   at::Tensor Logits(const at::Tensor& hidden);
@@ -111,12 +112,13 @@ class CudaDecoder {
   bool adapted_ = false;
   int64_t widest_squeezed_ = 0;
   at::Tensor embedding_, head_, final_norm_;
+  at::Tensor no_bias_;  // [hidden_size] zeros: for long sums cublasLt, which ATen asks where a bias is added, has faster kernels
   std::vector<Layer> layers_;
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin
   std::unique_ptr<ReleasableMemory> page_memory_;
   at::Tensor pages_;                  // [layers, pages, 2, kv_heads, kPagePositions, head_dim]
   TokenStepArgs whole_step_;          // processors 0: one row goes through several kernels, as more do
-  at::Tensor whole_layers_, whole_partial_, whole_counters_;
+  at::Tensor whole_layers_, whole_words_, whole_steps_;
 };
 
 }  // namespace hone::rollout::cuda

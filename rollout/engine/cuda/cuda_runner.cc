@@ -288,10 +288,11 @@ absl::StatusOr<std::vector<TokenDraw>> CudaRunner::Prefill(absl::Span<const Pref
     if (!arrays.tables.empty()) input.tables = s.ToDevice(arrays.tables).view({-1, arrays.table_stride});
     input.max_queries = arrays.max_queries;
     input.max_keys = arrays.max_keys;
+    input.wanted = s.ToDevice(arrays.last_rows);
     const Tensor hidden = s.forward->Prefill(input);
     if (arrays.draws.empty()) return {};
     const int64_t count = static_cast<int64_t>(arrays.draws.size());
-    const Tensor logits = s.forward->Logits(hidden.index_select(0, s.ToDevice(arrays.last_rows)));
+    const Tensor logits = s.forward->Logits(hidden);
     const Tensor rows = at::from_blob(const_cast<SampleRow*>(arrays.draws.data()), {count * static_cast<int64_t>(sizeof(SampleRow))}, at::kByte)
                             .to(s.On(at::kByte).device());
     const Tensor logit_rows = s.ToDevice(arrays.logit_rows), stats = at::empty({s.StatsBytes(count)}, s.On(at::kByte));

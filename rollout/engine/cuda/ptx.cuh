@@ -50,17 +50,7 @@ __device__ __forceinline__ void Arrive(uint32_t barrier) {
 __device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-/// Whether the barrier's phase of this parity has ended; that before its first one has.
-__device__ __forceinline__ bool PhaseEnded(uint32_t barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return done != 0;
-}
-/// Returns once it has.
+/// Returns once the barrier's phase of this parity has ended; that before its first one has.
 __device__ __forceinline__ void WaitForPhase(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
   while (done == 0) {
@@ -71,11 +61,14 @@ __device__ __forceinline__ void WaitForPhase(uint32_t barrier, uint32_t parity) 
         : "memory");
   }
 }
-/// Global to shared memory; addresses and bytes are multiples of 16. What is read once does not push out of L2 what is
-/// read again.
-__device__ __forceinline__ void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+/// For what is read once: it does not push out of L2 what is read again.
+__device__ __forceinline__ uint64_t ReadOncePolicy() {
   uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// Global to shared memory; addresses and bytes are multiples of 16.
+__device__ __forceinline__ void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier, uint64_t policy) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
                : "memory");
@@ -104,14 +97,19 @@ __device__ __forceinline__ void Multiply(float (&c)[4], const uint32_t (&a)[4], 
 
 // --- blocks of one kernel that wait for each other
 
-/// What the caller, and threads that it has met at a barrier, wrote is visible to whoever sees the sum.
-__device__ __forceinline__ void AddRelease(int32_t* to, int32_t amount) {
-  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(amount) : "memory");
+/// Words that other blocks look at. A word of 4 or 8 bytes arrives whole; nothing is said about others.
+__device__ __forceinline__ void Publish(uint32_t* to, uint32_t word) { asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(word) : "memory"); }
+__device__ __forceinline__ void Publish(uint64_t* to, uint64_t word) { asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory"); }
+/// Four words, aligned to 16 bytes, each as it is now.
+__device__ __forceinline__ uint4 Look(const uint32_t* from) {
+  uint4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+  return v;
 }
-__device__ __forceinline__ int32_t LoadAcquire(const int32_t* from) {
-  int32_t value;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
+__device__ __forceinline__ uint64_t Look(const uint64_t* from) {
+  uint64_t v;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
+  return v;
 }
 /// A barrier of the block's first kThreads threads, besides __syncthreads.
 template <int kThreads>

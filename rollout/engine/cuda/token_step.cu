@@ -8,19 +8,21 @@ namespace {
 
 constexpr int kWarps = 8;  // that compute; one more copies weights
 constexpr int kThreads = kWarps * 32;
-// A multiple of kWarps: a stage then holds tiles of one warp only (within a product; between two all warps meet), so that
-// no warp can wait for a stage's next copy but one, which its parity would take for the last.
-constexpr int kMaxStages = 32;  // lanes of the warp that copies
+constexpr int kAttentionWarps = 4;   // that attend, a page of the cache each at a time
+constexpr int kTileBytes = 24 << 10; // of weights that are copied at once, where whole rows allow it
+constexpr int kMaxStages = 16;
+constexpr int kMaxSteps = 10;        // of 8 numbers, a lane's part of a tile
 constexpr int kMaxParts = 1024;      // partial sums of a block's rows of one product
 constexpr int kMaxOwnRows = 128;     // of the hidden state, a block's
-constexpr int kMaxNormSteps = 4;     // of 8 numbers a thread: hidden sizes up to 8192
+constexpr int kMaxNormSteps = 8;     // of 4 numbers a thread: hidden sizes up to 8192
+constexpr int kBatch = 6;            // words on their way to a thread, in fours
 constexpr int kSpins = 1 << 22;      // of a wait for other blocks before it is given up: seconds
 
-// Static part of a block's shared memory. After it the inputs of a product, or the queries and pages of attention; then
-// the ring.
+// Static part of a block's shared memory. After it the inputs of a product, or what attention needs; then the ring.
 struct Shared {
   uint64_t full[kMaxStages], empty[kMaxStages];
-  float row_max[kWarps][kQueries], row_sum[kWarps][kQueries];
+  float row_max[kAttentionWarps][kQueries], row_sum[kAttentionWarps][kQueries];
+  float2 split_weights[kMaxTokenSplits][kQueries];
   float scratch[kWarps];
   float own[kMaxOwnRows];  // the block's rows of the residual
   float parts[kMaxParts];
@@ -29,89 +31,112 @@ struct Shared {
 __host__ __device__ constexpr int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 constexpr int kInputsAt = static_cast<int>(RoundUp(sizeof(Shared), 128));
 
-// Numbers of a stage: one row of the hidden size, two where they are short. Longer rows come in pieces.
-__host__ __device__ __forceinline__ int StageNumbers(const TokenShape& s) { return s.hidden <= 2048 ? 2 * s.hidden : s.hidden; }
+// Attention: rotated queries as a tile, the block's heads as they were computed, pages (later what warps leave for the join).
+__host__ __device__ __forceinline__ int HeadsAt(int dim) { return kQueries * dim * 2; }
+__host__ __device__ __forceinline__ int PagesAt(int dim) { return HeadsAt(dim) + (kQueries + 2) * dim * 2; }
 
 // Bytes that inputs of a product and attention take in turn.
 __host__ __device__ __forceinline__ int InputBytes(const TokenShape& s) {
   const int widest = s.intermediate > s.heads * s.head_dim ? s.intermediate : s.heads * s.head_dim;
   const int products = (widest > s.hidden ? widest : s.hidden) * 2;
-  const int attention = kQueries * s.head_dim * 2 + kWarps * kQueries * s.head_dim * 4;
+  const int attention = PagesAt(s.head_dim) + kAttentionWarps * 2 * kPagePositions * s.head_dim * 2;
   return static_cast<int>(RoundUp(products > attention ? products : attention, 128));
+}
+
+// --- who computes what
+
+struct Product {
+  int out, in;
+  bool paired;  // the matrix holds [gate | up]
+};
+
+struct Products {
+  Product qkv, output, gate_up, down, logits;
+};
+__host__ __device__ __forceinline__ Products ProductsOf(const TokenShape& s) {
+  return {{(s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden, false},
+          {s.hidden, s.heads * s.head_dim, false},
+          {2 * s.intermediate, s.hidden, true},
+          {s.hidden, s.intermediate, false},
+          {s.vocab, s.hidden, false}};
+}
+
+// Rows of a tile: each is shared by kWarps / rows warps.
+__host__ __device__ __forceinline__ int TileRows(const Product& p) {
+  int rows = kWarps;
+  while (rows > (p.paired ? 2 : 1) && rows * p.in * 2 > kTileBytes) rows /= 2;
+  return rows;
+}
+
+// Numbers of a stage: the largest tile's.
+__host__ __device__ __forceinline__ int StageNumbers(const TokenShape& s) {
+  const Products p = ProductsOf(s);
+  const int hidden = TileRows(p.gate_up) * p.gate_up.in, attended = TileRows(p.output) * p.output.in, gated = TileRows(p.down) * p.down.in;
+  const int wider = attended > gated ? attended : gated;
+  return static_cast<int>(RoundUp(hidden > wider ? hidden : wider, 64));
 }
 
 __host__ __device__ __forceinline__ int Stages(const TokenShape& s, int shared_bytes) {
   const int fit = (shared_bytes - kInputsAt - InputBytes(s)) / (StageNumbers(s) * 2);
-  return (fit < kMaxStages ? fit : kMaxStages) / kWarps * kWarps;
+  return fit < kMaxStages ? fit : kMaxStages;
 }
 
-// A block's part of a matrix, in tiles that fill a stage: some rows, or a piece of one.
+// A block's part of a product: rows of the matrix, or pairs of a row of the gate and one of up; and its tiles.
 struct Slice {
-  int first = 0, rows = 0;  // of the matrix; of [gate | up] row 2 i is gate i, row 2 i + 1 is up i
-  int tile_rows = 1, pieces = 1, tiles = 0;
+  int first, units;
+  int tile_units, tiles;
+  int slices;  // warps that share a row
 };
 
-__host__ __device__ __forceinline__ Slice SliceOf(int out, bool paired, int in, int stage_numbers, int block, int blocks) {
-  const int units = paired ? out / 2 : out, each = paired ? 2 : 1;
-  const int begin = static_cast<int>(static_cast<int64_t>(units) * block / blocks), end = static_cast<int>(static_cast<int64_t>(units) * (block + 1) / blocks);
+__host__ __device__ __forceinline__ Slice SliceOf(const Product& p, int block, int blocks) {
+  const int each = p.paired ? 2 : 1, all = p.out / each, rows = TileRows(p);
   Slice s;
-  s.first = begin * each;
-  s.rows = (end - begin) * each;
-  s.tile_rows = 2 * in <= stage_numbers ? 2 : 1;
-  s.pieces = (in + stage_numbers - 1) / stage_numbers;
-  s.tiles = (s.rows + s.tile_rows - 1) / s.tile_rows * s.pieces;
+  s.first = all * block / blocks;
+  s.units = all * (block + 1) / blocks - s.first;
+  s.tile_units = rows / each;
+  s.tiles = (s.units + s.tile_units - 1) / s.tile_units;
+  s.slices = kWarps / rows;
   return s;
 }
+__device__ __forceinline__ Slice OwnSlice(const Product& p) { return SliceOf(p, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)); }
 
-struct Product {
-  const Bf16* weight;
-  int out, in;
-  bool paired;  // weight holds [gate | up]
+// Where words lie. Partial results of attention, [heads][kMaxTokenSplits][head_dim + 2], take two each.
+struct Words {
+  int64_t x, qkv, attended, gated, partial, all;
 };
-
-struct Products {
-  Product qkv, output, gate_up, down;
-};
-__device__ __forceinline__ Products ProductsOf(const TokenShape& s, const TokenLayer& layer) {
-  return {{layer.qkv, (s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden, false},
-          {layer.output, s.hidden, s.heads * s.head_dim, false},
-          {layer.gate_up, 2 * s.intermediate, s.hidden, true},
-          {layer.down, s.hidden, s.intermediate, false}};
+__host__ __device__ __forceinline__ Words WordsOf(const TokenShape& s) {
+  Words w;
+  w.x = 0;
+  w.qkv = RoundUp(s.hidden, 32);
+  w.attended = w.qkv + RoundUp((s.heads + 2 * s.kv_heads) * s.head_dim, 32);
+  w.gated = w.attended + RoundUp(s.heads * s.head_dim, 32);
+  w.partial = w.gated + RoundUp(s.intermediate, 32);
+  w.all = w.partial + static_cast<int64_t>(s.heads) * kMaxTokenSplits * (s.head_dim + 2) * 2;
+  return w;
 }
 
-// --- the warp that copies weights
+// --- the warp that copies weights: one thread of it
 
-// One lane a stage: a single thread cannot ask for copies as fast as memory answers.
 struct Producer {
   uint32_t full_at, empty_at, ring_at;
   int stage_numbers, stages;
-  int begin = 0;      // stage of the product's first tile
-  uint32_t laps = 0;  // copies of this lane
+  uint64_t policy = ReadOncePolicy();
+  int stage = 0;
+  uint32_t lap = 0;
 
-  __device__ void Copy(const Product& p) {
-    const int lane = threadIdx.x % 32;
-    const Slice s = SliceOf(p.out, p.paired, p.in, stage_numbers, blockIdx.x, gridDim.x);
-    int tile = lane < stages ? (lane - begin + stages) % stages : s.tiles;
-    while (__any_sync(0xffffffffu, tile < s.tiles)) {
-      if (tile >= s.tiles || !PhaseEnded(empty_at + lane * 8, (laps & 1) ^ 1)) continue;
-      CopyTile(p, s, tile, ring_at + lane * stage_numbers * 2, full_at + lane * 8);
-      tile += stages;
-      ++laps;
-    }
-    begin = (begin + s.tiles) % stages;
-  }
-
-  __device__ __forceinline__ void CopyTile(const Product& p, const Slice& s, int tile, uint32_t to, uint32_t barrier) const {
-    const int row = s.pieces > 1 ? tile / s.pieces : tile * s.tile_rows, rows = min(s.tile_rows, s.rows - row), from = s.first + row;
-    const int first = s.pieces > 1 ? tile % s.pieces * stage_numbers : 0, numbers = min(p.in - first, stage_numbers);
-    ArriveExpecting(barrier, rows * numbers * 2);
-    if (!p.paired) {
-      CopyBulk(to, p.weight + static_cast<int64_t>(from) * p.in + first, rows * numbers * 2, barrier);
-      return;
-    }
-    for (int r = 0; r < rows; ++r) {
-      const int64_t at = (from + r) / 2 + static_cast<int64_t>((from + r) % 2) * (p.out / 2);
-      CopyBulk(to + r * p.in * 2, p.weight + at * p.in + first, numbers * 2, barrier);
+  __device__ void Copy(const Product& p, const Slice& s, const Bf16* weight) {
+    for (int t = 0; t < s.tiles; ++t) {
+      const int unit = t * s.tile_units, units = min(s.tile_units, s.units - unit), bytes = units * p.in * 2;
+      const uint32_t to = ring_at + stage * stage_numbers * 2, barrier = full_at + stage * 8;
+      const Bf16* from = weight + static_cast<int64_t>(s.first + unit) * p.in;
+      WaitForPhase(empty_at + stage * 8, (lap & 1) ^ 1);
+      ArriveExpecting(barrier, p.paired ? 2 * bytes : bytes);
+      CopyBulk(to, from, bytes, barrier, policy);
+      if (p.paired) CopyBulk(to + bytes, from + static_cast<int64_t>(p.out / 2) * p.in, bytes, barrier, policy);
+      if (++stage == stages) {
+        stage = 0;
+        ++lap;
+      }
     }
   }
 };
@@ -122,68 +147,109 @@ __device__ __forceinline__ void Sync() { SyncFirst<kThreads>(); }
 
 __device__ __forceinline__ uint4 ReadShared(const Bf16* at) { return *reinterpret_cast<const uint4*>(at); }
 
+// What blocks tell each other is a bf16 in one word with a tag, which counts on from write to write: who reads the word knows
+// whether it is there yet, without a fence or a flag beside it. A word is written again only after its writer has read what
+// every reader of it has made of it.
+constexpr uint32_t kTagMask = 0xffff;
+__device__ __forceinline__ uint32_t Tagged(float value, uint32_t tag) { return Pack(value, 0.0f) | tag << 16; }
+__device__ __forceinline__ bool AllTagged(uint4 v, uint32_t tag) {
+  const uint32_t t = tag << 16;
+  return (((v.x ^ t) | (v.y ^ t) | (v.z ^ t) | (v.w ^ t)) & 0xffff0000u) == 0;
+}
+__device__ __forceinline__ uint2 Untagged(uint4 v) { return make_uint2((v.x & 0xffffu) | v.y << 16, (v.z & 0xffffu) | v.w << 16); }
+
 struct Consumer {
   const TokenStepArgs& a;
   Shared& shared;
   unsigned char* inputs;
   const unsigned char* ring;
   int stage_numbers, stages;
-  uint32_t tile = 0;    // of the ring, where the next product begins
-  int32_t met = 0;      // counts of all blocks waited for
+  uint32_t *x, *qkv, *attended, *gated;
+  uint64_t* partial;
+  int stage = 0;         // of the ring, where the next tile is
+  uint32_t parity = 0;
   int stamps = 0;
 
   __device__ Bf16* xs() const { return reinterpret_cast<Bf16*>(inputs); }
 
   __device__ void Stamp() {
-    if (a.times != nullptr && blockIdx.x == 0 && threadIdx.x == 0) a.times[stamps++] = clock64();
+    if (a.times != nullptr && threadIdx.x == 0) a.times[blockIdx.x * (kTokenStamps * a.shape.layers + 2) + stamps++] = clock64();
   }
 
-  // --- meeting the other blocks
+  // --- inputs
 
-  // What this block's threads wrote is there for whoever waits for the count.
-  __device__ void Announce(int32_t* counter) {
-    Sync();
-    if (threadIdx.x == 0) AddRelease(counter, 1);
-  }
-  __device__ void WaitFor(const int32_t* counter, int32_t count) {
-    if (threadIdx.x == 0) {
-      for (int spin = 0; LoadAcquire(counter) < count; ++spin) {
+  // The thread's fours of words at `at(i)`, i = 0 .. count - 1, as soon as all of them are there.
+  template <int kCount, class At>
+  __device__ __forceinline__ void Await(uint4 (&v)[kCount], int count, uint32_t tag, const At& at) const {
+    if (count <= 0) return;
+    for (int spin = 0;; ++spin) {  // the rest is not asked for before the first is there: it would only be in the way
+      v[0] = Look(at(0));
+      if (AllTagged(v[0], tag)) break;
+      if (spin == kSpins) __trap();
+    }
+#pragma unroll
+    for (int i = 1; i < kCount; ++i) {
+      if (i < count) v[i] = Look(at(i));
+    }
+#pragma unroll
+    for (int i = 1; i < kCount; ++i) {
+      for (int spin = 0; i < count && !AllTagged(v[i], tag); ++spin) {
+        v[i] = Look(at(i));
         if (spin == kSpins) __trap();
+      }
+    }
+  }
+
+  // Words -> numbers, as input of a product.
+  __device__ void StageWords(const uint32_t* words, int count, uint32_t tag) {
+    for (int from = static_cast<int>(threadIdx.x) * 4; from < count; from += kBatch * kThreads * 4) {
+      uint4 v[kBatch];
+      Await(v, min(kBatch, (count - from + kThreads * 4 - 1) / (kThreads * 4)), tag, [&](int i) { return words + from + i * kThreads * 4; });
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int k = from + i * kThreads * 4;
+        if (k < count) *reinterpret_cast<uint2*>(xs() + k) = Untagged(v[i]);
       }
     }
     Sync();
   }
-  __device__ void AnnounceProduct() {
-    Announce(a.counters);
-    met += static_cast<int32_t>(gridDim.x);
-  }
-  __device__ void WaitForProducts() { WaitFor(a.counters, met); }
-
-  // --- inputs
 
   struct Norm {
-    uint4 weight[kMaxNormSteps];
+    uint2 weight[kMaxNormSteps];
   };
+  __device__ static __forceinline__ int NormAt(int step) { return (step * kThreads + static_cast<int>(threadIdx.x)) * 4; }
   // Before a wait: the weights do not depend on it.
   __device__ __forceinline__ Norm LoadNorm(const Bf16* weight) const {
     Norm norm;
 #pragma unroll
     for (int step = 0; step < kMaxNormSteps; ++step) {
-      const int k = (step * kThreads + threadIdx.x) * 8;
-      norm.weight[step] = k < a.shape.hidden ? *reinterpret_cast<const uint4*>(weight + k) : make_uint4(0, 0, 0, 0);
+      norm.weight[step] = NormAt(step) < a.shape.hidden ? *reinterpret_cast<const uint2*>(weight + NormAt(step)) : make_uint2(0, 0);
     }
     return norm;
   }
-  // x, normalised, for the next product.
-  __device__ void StageNormed(const Bf16* x, const Norm& norm) {
-    uint4 v[kMaxNormSteps];
+  // The residual, normalised, as input of a product: from words, or (of the first layer) from the embedding.
+  __device__ void StageNormed(const Bf16* embedded, uint32_t tag, const Norm& norm) {
+    uint2 v[kMaxNormSteps];
+    const int count = (a.shape.hidden - NormAt(0) + kThreads * 4 - 1) / (kThreads * 4);
+    if (embedded != nullptr) {
+#pragma unroll
+      for (int step = 0; step < kMaxNormSteps; ++step) {
+        if (step < count) v[step] = *reinterpret_cast<const uint2*>(embedded + NormAt(step));
+      }
+    } else {
+      uint4 words[kMaxNormSteps];
+      Await(words, count, tag, [&](int step) { return x + NormAt(step); });
+#pragma unroll
+      for (int step = 0; step < kMaxNormSteps; ++step) v[step] = Untagged(words[step]);
+    }
     float squares = 0;
 #pragma unroll
     for (int step = 0; step < kMaxNormSteps; ++step) {
-      const int k = (step * kThreads + threadIdx.x) * 8;
-      if (k >= a.shape.hidden) continue;
-      v[step] = __ldcg(reinterpret_cast<const uint4*>(x + k));
-      squares = Dot8(v[step], v[step], squares);
+      if (step >= count) continue;
+      squares = fmaf(Low(v[step].x), Low(v[step].x), squares);
+      squares = fmaf(High(v[step].x), High(v[step].x), squares);
+      squares = fmaf(Low(v[step].y), Low(v[step].y), squares);
+      squares = fmaf(High(v[step].y), High(v[step].y), squares);
     }
     squares = WarpSum(squares);
     if (threadIdx.x % 32 == 0) shared.scratch[threadIdx.x / 32] = squares;
@@ -194,103 +260,94 @@ struct Consumer {
     const float inverse = rsqrtf(all / static_cast<float>(a.shape.hidden) + a.norm_eps);
 #pragma unroll
     for (int step = 0; step < kMaxNormSteps; ++step) {
-      const int k = (step * kThreads + threadIdx.x) * 8;
-      if (k >= a.shape.hidden) continue;
+      if (step >= count) continue;
       const auto scale = [&](uint32_t pair, uint32_t weights) {
-        return Pack(ScaleNormed(Low(pair) * inverse, Low(weights), a.norm_offset),
-                    ScaleNormed(High(pair) * inverse, High(weights), a.norm_offset));
+        return Pack(ScaleNormed(Low(pair) * inverse, Low(weights), a.norm_offset), ScaleNormed(High(pair) * inverse, High(weights), a.norm_offset));
       };
-      const uint4 w = norm.weight[step];
-      *reinterpret_cast<uint4*>(xs() + k) = make_uint4(scale(v[step].x, w.x), scale(v[step].y, w.y), scale(v[step].z, w.z), scale(v[step].w, w.w));
+      const uint2 w = norm.weight[step];
+      *reinterpret_cast<uint2*>(xs() + NormAt(step)) = make_uint2(scale(v[step].x, w.x), scale(v[step].y, w.y));
     }
     Sync();
-  }
-  __device__ void StagePlain(const Bf16* x, int count) {
-#pragma unroll 4
-    for (int k = threadIdx.x * 8; k < count; k += kThreads * 8) {
-      *reinterpret_cast<uint4*>(xs() + k) = __ldcg(reinterpret_cast<const uint4*>(x + k));
-    }
-    Sync();
+    Stamp();
   }
 
   // --- products
 
-  // Sums of the block's rows, into shared.parts [rows][pieces] or, of the last product, as they are into `logits`.
-  template <bool kLogits>
-  __device__ Slice Multiply(const Product& p) {
+  // Sums of the slice's rows into shared.parts [units][gate, up][slices].
+  __device__ void Multiply(const Product& p, const Slice& s) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const Slice s = SliceOf(p.out, p.paired, p.in, stage_numbers, blockIdx.x, gridDim.x);
-    for (int i = warp; i < s.tiles; i += kWarps) {
-      const uint32_t at = tile + i, stage = at % stages;
-      const int row = s.pieces > 1 ? i / s.pieces : i * s.tile_rows, piece = s.pieces > 1 ? i % s.pieces : 0;
-      const int begin = piece * stage_numbers, numbers = min(p.in - begin, stage_numbers);
-      const Bf16* weights = reinterpret_cast<const Bf16*>(ring) + static_cast<int64_t>(stage) * stage_numbers;
-      const Bf16* x = xs() + begin;
-      const bool two = s.tile_rows == 2 && row + 1 < s.rows;
-      float sum[2] = {0, 0};
-      WaitForPhase(SharedAddress(&shared.full[stage]), at / stages & 1);
-      if (two) {
-#pragma unroll 6
-        for (int k = lane * 8; k < numbers; k += 256) {
-          const uint4 v = ReadShared(x + k);
-          sum[0] = Dot8(ReadShared(weights + k), v, sum[0]);
-          sum[1] = Dot8(ReadShared(weights + p.in + k), v, sum[1]);
-        }
-      } else {
-        float even = 0, odd = 0;  // of steps, so that they overlap
-        int k = lane * 8;
-#pragma unroll 4
-        for (; k + 256 < numbers; k += 512) {
-          even = Dot8(ReadShared(weights + k), ReadShared(x + k), even);
-          odd = Dot8(ReadShared(weights + k + 256), ReadShared(x + k + 256), odd);
-        }
-        if (k < numbers) even = Dot8(ReadShared(weights + k), ReadShared(x + k), even);
-        sum[0] = even + odd;
+    const int row = warp / s.slices, slice = warp % s.slices, first = (slice * 32 + lane) * 8, stride = s.slices * 256;
+    const int steps = (p.in + stride - 1) / stride;  // of some lane
+    uint4 in[kMaxSteps];
+#pragma unroll
+    for (int i = 0; i < kMaxSteps; ++i) in[i] = first + i * stride < p.in ? ReadShared(xs() + first + i * stride) : make_uint4(0, 0, 0, 0);
+    for (int t = 0; t < s.tiles; ++t) {
+      const int unit = t * s.tile_units, units = min(s.tile_units, s.units - unit);
+      const bool up = p.paired && row >= units, mine = row < (p.paired ? 2 * units : units);
+      const Bf16* weights = reinterpret_cast<const Bf16*>(ring) + stage * stage_numbers + row * p.in;
+      float sum[2] = {0, 0};  // of steps in turn, so that they overlap
+      WaitForPhase(SharedAddress(&shared.full[stage]), parity);
+#pragma unroll
+      for (int i = 0; i < kMaxSteps; ++i) {
+        if (i < steps && mine && first + i * stride < p.in) sum[i % 2] = Dot8(ReadShared(weights + first + i * stride), in[i], sum[i % 2]);
       }
       __syncwarp();
       if (lane == 0) Arrive(SharedAddress(&shared.empty[stage]));
-      sum[0] = WarpSum(sum[0]);
-      if (two) sum[1] = WarpSum(sum[1]);
-      if (lane != 0) continue;
-      float* to = kLogits ? a.logits + s.first + row : shared.parts + row * s.pieces + piece;
-      to[0] = sum[0];
-      if (two) to[1] = sum[1];
+      if (++stage == stages) {
+        stage = 0;
+        parity ^= 1;
+      }
+      const float all = WarpSum(sum[0] + sum[1]);
+      const int at = p.paired ? 2 * (unit + (up ? row - units : row)) + up : unit + row;
+      if (lane == 0 && mine) shared.parts[at * s.slices + slice] = all;
     }
-    tile += s.tiles;
-    if (!kLogits) Sync();
-    return s;
+    Sync();
   }
   __device__ __forceinline__ float RowSum(const Slice& s, int row) const {
     float sum = 0;
-    for (int p = 0; p < s.pieces; ++p) sum += shared.parts[row * s.pieces + p];
+    for (int p = 0; p < s.slices; ++p) sum += shared.parts[row * s.slices + p];
     return sum;
   }
 
   // Of this thread's row of the first product; before a wait.
-  __device__ float LoadBias(const Product& p, const Bf16* bias) const {
-    const Slice s = SliceOf(p.out, p.paired, p.in, stage_numbers, blockIdx.x, gridDim.x);
+  __device__ float LoadBias(const Slice& s, const Bf16* bias) const {
     const int row = threadIdx.x;
-    return bias != nullptr && row < s.rows ? __bfloat162float(bias[s.first + row]) : 0.0f;
+    return bias != nullptr && row < s.units ? __bfloat162float(bias[s.first + row]) : 0.0f;
   }
-  __device__ void FinishQkv(const Slice& s, float bias) {
+  __device__ void FinishQkv(const Slice& s, float bias, uint32_t tag) {
     const int row = threadIdx.x;
-    if (row < s.rows) a.qkv[s.first + row] = __float2bfloat16_rn(RowSum(s, row) + bias);
-    AnnounceProduct();
+    if (row < s.units) Publish(qkv + s.first + row, Tagged(RowSum(s, row) + bias, tag));
+    Stamp();
   }
   // The residual: x += product.
-  __device__ void FinishAdd(const Slice& s) {
-    for (int i = threadIdx.x; i < s.rows; i += kThreads) {
-      const Bf16 sum = __float2bfloat16_rn(shared.own[i] + Round(RowSum(s, i)));
-      shared.own[i] = __bfloat162float(sum);
-      a.x[s.first + i] = sum;
+  __device__ void FinishAdd(const Slice& s, uint32_t tag) {
+    for (int i = threadIdx.x; i < s.units; i += kThreads) {
+      const float sum = Round(shared.own[i] + Round(RowSum(s, i)));
+      shared.own[i] = sum;
+      Publish(x + s.first + i, Tagged(sum, tag));
     }
-    AnnounceProduct();
+    Stamp();
   }
-  __device__ void FinishGated(const Slice& s) {
-    for (int i = threadIdx.x; i < s.rows / 2; i += kThreads) {
-      a.gated[s.first / 2 + i] = __float2bfloat16_rn(Gated(Round(RowSum(s, 2 * i)), Round(RowSum(s, 2 * i + 1)), a.gelu));
+  __device__ void FinishGated(const Slice& s, uint32_t tag) {
+    for (int i = threadIdx.x; i < s.units; i += kThreads) {
+      Publish(gated + s.first + i, Tagged(Gated(Round(RowSum(s, 2 * i)), Round(RowSum(s, 2 * i + 1)), a.gelu), tag));
     }
-    AnnounceProduct();
+    Stamp();
+  }
+  __device__ void Logits() {
+    const Product p = ProductsOf(a.shape).logits;
+    const Slice all = OwnSlice(p);
+    const int most = kMaxParts / all.slices;  // rows at once: whole tiles
+    for (int begin = 0; begin < all.units; begin += most) {
+      Slice s = all;
+      s.first = all.first + begin;
+      s.units = min(most, all.units - begin);
+      s.tiles = (s.units + s.tile_units - 1) / s.tile_units;
+      Multiply(p, s);
+      for (int i = threadIdx.x; i < s.units; i += kThreads) a.logits[s.first + i] = RowSum(s, i);
+      Sync();
+    }
+    Stamp();
   }
 
   // --- attention: a block takes one key head over one split
@@ -301,12 +358,12 @@ struct Consumer {
   __device__ Splits SplitsOf(int position) const {
     const int pages = position / kPagePositions + 1;
     const int most = min(kMaxTokenSplits, static_cast<int>(gridDim.x) / a.shape.kv_heads);
-    const int wanted = min(most, (pages + kWarps - 1) / kWarps), each = (pages + wanted - 1) / wanted;
+    const int wanted = min(most, (pages + kAttentionWarps - 1) / kAttentionWarps), each = (pages + wanted - 1) / wanted;
     return {(pages + each - 1) / each, each};
   }
 
   template <int kDim>
-  __device__ void Attend(const TokenLayer& layer, int index, int position) {
+  __device__ void Attend(const TokenLayer& layer, int index, int position, uint32_t tag) {
     constexpr int kPageBytes = kPagePositions * kDim * 2;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int kv_heads = a.shape.kv_heads, group = a.shape.heads / kv_heads;
@@ -317,20 +374,28 @@ struct Consumer {
     const int begin = first_page * kPagePositions, end = min(position + 1, (last_page + 1) * kPagePositions);
     Bf16* pages = a.pages + index * a.layer_stride;
     const int64_t values_after = static_cast<int64_t>(kv_heads) * kPagePositions * kDim;
-    unsigned char* page_tile = inputs + kQueries * kDim * 2 + warp * 2 * kPageBytes;
+    unsigned char* page_tile = inputs + PagesAt(kDim) + warp * 2 * kPageBytes;
     const uint32_t queries_at = SharedAddress(inputs), page_at = SharedAddress(page_tile);
     const auto page_of = [&](int page) { return pages + (static_cast<int64_t>(a.tables[page]) * 2 * kv_heads + kv) * kPagePositions * kDim; };
     // Earlier tokens lie in their pages since earlier steps; the new one is put in below.
     const auto fetch = [&](int page) { FetchPage<kDim>(page_of(page), values_after, page * kPagePositions, begin, min(end, position), page_at); };
-    int page = first_page + warp;
+    int page = warp < kAttentionWarps ? first_page + warp : last_page + 1;
     if (page <= last_page) fetch(page);
     CommitCopies();
 
-    WaitForProducts();
+    // Queries, key and value of the new token.
+    Bf16* heads = reinterpret_cast<Bf16*>(inputs + HeadsAt(kDim));
+    for (int i = static_cast<int>(threadIdx.x) * 4; i < (group + 2) * kDim; i += kThreads * 4) {
+      const int head = i / kDim, from = head < group ? kv * group + head : a.shape.heads + (head - group) * kv_heads + kv;
+      uint4 v[1];
+      Await(v, 1, tag, [&](int) { return qkv + from * kDim + i % kDim; });
+      *reinterpret_cast<uint2*>(heads + i) = Untagged(v[0]);
+    }
+    Sync();
     const RotateArgs rotate{a.angles, layer.query_norm, layer.key_norm, a.norm_offset, a.norm_eps};
     for (int q = warp; q < kQueries; q += kWarps) {
       float low[kDim / 64] = {}, high[kDim / 64] = {};
-      if (q < group) RotateHead<kDim>(a.qkv + (kv * group + q) * kDim, layer.query_norm, rotate, position, low, high);
+      if (q < group) RotateHead<kDim>(heads + q * kDim, layer.query_norm, rotate, position, low, high);
 #pragma unroll
       for (int i = 0; i < kDim / 64; ++i) {
         const int d = PairAt<kDim>(lane, i);
@@ -344,7 +409,7 @@ struct Consumer {
       float low[kDim / 64], high[kDim / 64];
       Bf16* to = page_of(own_page) + slot * kDim;
       for (int part = 0; part < 2; ++part) {
-        const Bf16* from = a.qkv + (a.shape.heads + part * kv_heads + kv) * kDim;
+        const Bf16* from = heads + (group + part) * kDim;
         if (part == 0) {
           RotateHead<kDim>(from, layer.key_norm, rotate, position, low, high);
         } else {
@@ -366,7 +431,7 @@ struct Consumer {
     PageAttention<kDim> attention;
     while (page <= last_page) {
       attention.Add(queries_at, page_at, page_at + kPageBytes, page * kPagePositions, begin, end, a.scale * 1.4426950408889634f);
-      page += kWarps;
+      page += kAttentionWarps;
       __syncwarp();
       if (page > last_page) break;
       fetch(page);
@@ -377,88 +442,114 @@ struct Consumer {
       __syncwarp();
     }
     Sync();
-    float* join = reinterpret_cast<float*>(inputs + kQueries * kDim * 2);
-    attention.Leave(group, join + warp * kQueries * kDim, shared.row_max[warp], shared.row_sum[warp]);
+    float* join = reinterpret_cast<float*>(inputs + PagesAt(kDim));
+    if (warp < kAttentionWarps) attention.Leave(group, join + warp * kQueries * kDim, shared.row_max[warp], shared.row_sum[warp]);
     Sync();
-    float2* weights = reinterpret_cast<float2*>(a.partial + static_cast<int64_t>(a.shape.heads) * kMaxTokenSplits * kDim);
+    const int first_head = kv * group;
     for (int i = threadIdx.x; i < group * kDim; i += kThreads) {
       const int q = i / kDim, d = i % kDim;
-      const Joined joined = JoinWarps<kDim, kWarps>(join, shared.row_max, shared.row_sum, q, d);
-      const int64_t at = static_cast<int64_t>(kv * group + q) * kMaxTokenSplits + split;
-      a.partial[at * kDim + d] = joined.value;
-      if (d == 0) weights[at] = make_float2(joined.top, joined.total);
+      const Joined joined = JoinWarps<kDim, kAttentionWarps>(join, shared.row_max, shared.row_sum, q, d);
+      if (splits.count == 1) {
+        Publish(attended + first_head * kDim + i, Tagged(joined.value / joined.total, tag));
+        continue;
+      }
+      uint64_t* to = PartialOf<kDim>(first_head + q, split);
+      Publish(to + d, WithTag(joined.value, tag));
+      if (d == 0) {
+        Publish(to + kDim, WithTag(joined.top, tag));
+        Publish(to + kDim + 1, WithTag(joined.total, tag));
+      }
     }
-    Announce(a.counters + 1);
+    if (splits.count > 1) JoinSplits<kDim>(first_head, group, splits.count, split, tag);
   }
 
-  // Every block joins the splits for itself: that is shorter than another round of waiting.
+  __device__ static __forceinline__ uint64_t WithTag(float value, uint32_t tag) { return static_cast<uint64_t>(tag) << 32 | __float_as_uint(value); }
+  __device__ static __forceinline__ bool HasTag(uint64_t word, uint32_t tag) { return word >> 32 == tag; }
+  __device__ static __forceinline__ float ValueOf(uint64_t word) { return __uint_as_float(static_cast<uint32_t>(word)); }
   template <int kDim>
-  __device__ void StageAttended(int splits) {
-    const float2* weights = reinterpret_cast<const float2*>(a.partial + static_cast<int64_t>(a.shape.heads) * kMaxTokenSplits * kDim);
-    for (int i = threadIdx.x; i < a.shape.heads * kDim / 8; i += kThreads) {
-      const int head = i / (kDim / 8), d = i % (kDim / 8) * 8;
-      const int64_t at = static_cast<int64_t>(head) * kMaxTokenSplits;
-      float top = -INFINITY, total = 0, value[8] = {};
-#pragma unroll 4
-      for (int s = 0; s < splits; ++s) top = fmaxf(top, __ldcg(weights + at + s).x);
-#pragma unroll 4
-      for (int s = 0; s < splits; ++s) {
-        const float2 w = __ldcg(weights + at + s);
-        const float4* from = reinterpret_cast<const float4*>(a.partial + (at + s) * kDim + d);
-        const float4 lower = __ldcg(from), upper = __ldcg(from + 1);
-        const float factor = exp2f(w.x - top);
-        total += factor * w.y;
-        const float v[8] = {lower.x, lower.y, lower.z, lower.w, upper.x, upper.y, upper.z, upper.w};
-#pragma unroll
-        for (int n = 0; n < 8; ++n) value[n] += factor * v[n];
-      }
-      *reinterpret_cast<uint4*>(xs() + head * kDim + d) = make_uint4(Pack(value[0] / total, value[1] / total), Pack(value[2] / total, value[3] / total),
-                                                                     Pack(value[4] / total, value[5] / total), Pack(value[6] / total, value[7] / total));
+  __device__ __forceinline__ uint64_t* PartialOf(int head, int split) const {
+    return partial + (static_cast<int64_t>(head) * kMaxTokenSplits + split) * (kDim + 2);
+  }
+  __device__ __forceinline__ float AwaitValue(uint64_t word, const uint64_t* at, uint32_t tag) const {
+    for (int spin = 0; !HasTag(word, tag); ++spin) {
+      word = Look(at);
+      if (spin == kSpins) __trap();
+    }
+    return ValueOf(word);
+  }
+
+  // The splits' blocks share the joining of their heads.
+  template <int kDim>
+  __device__ void JoinSplits(int first_head, int group, int count, int split, uint32_t tag) {
+    for (int i = threadIdx.x; i < group * count; i += kThreads) {
+      const uint64_t* from = PartialOf<kDim>(first_head + i / count, i % count) + kDim;
+      const uint64_t top = Look(from), total = Look(from + 1);
+      shared.split_weights[i % count][i / count] = make_float2(AwaitValue(top, from, tag), AwaitValue(total, from + 1, tag));
     }
     Sync();
+    const int all = group * kDim, from = all * split / count, to = all * (split + 1) / count;
+    for (int i = from + static_cast<int>(threadIdx.x); i < to; i += kThreads) {
+      const int q = i / kDim, d = i % kDim;
+      float top = -INFINITY, total = 0, value = 0;
+      for (int s = 0; s < count; ++s) top = fmaxf(top, shared.split_weights[s][q].x);
+      for (int s = 0; s < count; s += 4) {
+        uint64_t words[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) words[n] = s + n < count ? Look(PartialOf<kDim>(first_head + q, s + n) + d) : 0;
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          if (s + n >= count) continue;
+          const float2 w = shared.split_weights[s + n][q];
+          const float factor = exp2f(w.x - top);
+          total += factor * w.y;
+          value += factor * AwaitValue(words[n], PartialOf<kDim>(first_head + q, s + n) + d, tag);
+        }
+      }
+      Publish(attended + first_head * kDim + i, Tagged(value / total, tag));
+    }
   }
 
   template <int kDim>
   __device__ void Run(int id, int position) {
     const TokenShape& s = a.shape;
-    const Splits splits = SplitsOf(position);
-    const int units = s.kv_heads * splits.count;
+    const int units = s.kv_heads * SplitsOf(position).count;
     const Bf16* embedded = a.embedding + static_cast<int64_t>(id) * s.hidden;
-    const Slice own = SliceOf(s.hidden, false, s.hidden, stage_numbers, blockIdx.x, gridDim.x);
-    for (int i = threadIdx.x; i < own.rows; i += kThreads) shared.own[i] = __bfloat162float(embedded[own.first + i]);
+    const Products products = ProductsOf(s);
+    const Slice qkv_slice = OwnSlice(products.qkv), output_slice = OwnSlice(products.output), gate_up_slice = OwnSlice(products.gate_up),
+                down_slice = OwnSlice(products.down);
+    for (int i = threadIdx.x; i < output_slice.units; i += kThreads) shared.own[i] = __bfloat162float(embedded[output_slice.first + i]);
+    const uint32_t begin = static_cast<uint32_t>(*a.steps) * 2 * s.layers;
     for (int index = 0; index < s.layers; ++index) {
       const TokenLayer layer = a.layers[index];
-      const Products products = ProductsOf(s, layer);
+      const uint32_t tag = (begin + 2 * index) & kTagMask, after_mlp = (begin + 2 * index + 1) & kTagMask;
       Norm norm = LoadNorm(layer.input_norm);
-      const float bias = LoadBias(products.qkv, layer.qkv_bias);
-      if (index > 0) WaitForProducts();
-      StageNormed(index == 0 ? embedded : a.x, norm);
-      FinishQkv(Multiply<false>(products.qkv), bias);
+      const float bias = LoadBias(qkv_slice, layer.qkv_bias);
+      StageNormed(index == 0 ? embedded : nullptr, (begin + 2 * index - 1) & kTagMask, norm);
+      Multiply(products.qkv, qkv_slice);
+      FinishQkv(qkv_slice, bias, tag);
+      if (static_cast<int>(blockIdx.x) < units) Attend<kDim>(layer, index, position, tag);
+      Sync();
       Stamp();
-      if (static_cast<int>(blockIdx.x) < units) Attend<kDim>(layer, index, position);
+      StageWords(attended, s.heads * kDim, tag);
       Stamp();
-      WaitFor(a.counters + 1, units * (index + 1));
-      StageAttended<kDim>(splits.count);
-      FinishAdd(Multiply<false>(products.output));
-      Stamp();
+      Multiply(products.output, output_slice);
+      FinishAdd(output_slice, tag);
       norm = LoadNorm(layer.mlp_norm);
-      WaitForProducts();
-      StageNormed(a.x, norm);
-      FinishGated(Multiply<false>(products.gate_up));
+      StageNormed(nullptr, tag, norm);
+      Multiply(products.gate_up, gate_up_slice);
+      FinishGated(gate_up_slice, tag);
+      StageWords(gated, s.intermediate, tag);
       Stamp();
-      WaitForProducts();
-      StagePlain(a.gated, s.intermediate);
-      FinishAdd(Multiply<false>(products.down));
-      Stamp();
+      Multiply(products.down, down_slice);
+      FinishAdd(down_slice, after_mlp);
     }
     const Norm norm = LoadNorm(a.final_norm);
-    WaitForProducts();
-    StageNormed(a.x, norm);
-    Multiply<true>({a.head, s.vocab, s.hidden, false});
-    Stamp();
-    // Nobody waits any more once all blocks have come here.
-    if (threadIdx.x == 0 && atomicAdd(a.counters + 2, 1) == static_cast<int32_t>(gridDim.x) - 1) {
-      a.counters[0] = a.counters[1] = a.counters[2] = 0;
+    StageNormed(nullptr, (begin + 2 * s.layers - 1) & kTagMask, norm);
+    Logits();
+    // All blocks have read the number of the step once they have come here.
+    if (threadIdx.x == 0 && atomicAdd(a.steps + 1, 1) == static_cast<int32_t>(gridDim.x) - 1) {
+      a.steps[0] = static_cast<int32_t>(static_cast<uint32_t>(a.steps[0]) + 1);
+      a.steps[1] = 0;
     }
   }
 };
@@ -474,25 +565,29 @@ __global__ void __launch_bounds__(kThreads + 32, 1) TokenStepKernel(const __grid
   if (threadIdx.x == 0) {
     for (int i = 0; i < stages; ++i) {
       InitBarrier(SharedAddress(&shared.full[i]), 1);
-      InitBarrier(SharedAddress(&shared.empty[i]), 1);
+      InitBarrier(SharedAddress(&shared.empty[i]), kWarps);
     }
     PublishBarriers();
   }
   __syncthreads();
   if (threadIdx.x < kThreads) {
-    Consumer consumer{a, shared, memory + kInputsAt, memory + ring_from, stage_numbers, stages};
+    const Words w = WordsOf(a.shape);
+    Consumer consumer{a, shared, memory + kInputsAt, memory + ring_from, stage_numbers, stages, a.words + w.x, a.words + w.qkv, a.words + w.attended,
+                      a.words + w.gated, reinterpret_cast<uint64_t*>(a.words + w.partial)};
     const int source = a.sources[0];
     consumer.template Run<kDim>(max(0, source >= 0 ? source : a.draws[-1 - source].id), position);
-  } else {
+  } else if (threadIdx.x == kThreads) {
     Producer producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages};
+    const Products p = ProductsOf(a.shape);
+    const Slice qkv = OwnSlice(p.qkv), output = OwnSlice(p.output), gate_up = OwnSlice(p.gate_up), down = OwnSlice(p.down);
     for (int index = 0; index < a.shape.layers; ++index) {
-      const Products products = ProductsOf(a.shape, a.layers[index]);
-      producer.Copy(products.qkv);
-      producer.Copy(products.output);
-      producer.Copy(products.gate_up);
-      producer.Copy(products.down);
+      const TokenLayer& layer = a.layers[index];
+      producer.Copy(p.qkv, qkv, layer.qkv);
+      producer.Copy(p.output, output, layer.output);
+      producer.Copy(p.gate_up, gate_up, layer.gate_up);
+      producer.Copy(p.down, down, layer.down);
     }
-    producer.Copy({a.head, a.shape.vocab, a.shape.hidden, false});
+    producer.Copy(p.logits, OwnSlice(p.logits), a.head);
   }
 }
 
@@ -516,22 +611,21 @@ cudaError_t Run(const TokenStepArgs& args, cudaStream_t stream) {
 
 }  // namespace
 
-int64_t TokenStepScratch(const TokenShape& s) { return static_cast<int64_t>(s.heads) * kMaxTokenSplits * (s.head_dim + 2); }
+int64_t TokenStepWords(const TokenShape& s) { return WordsOf(s).all; }
 
 bool TokenStepServes(const TokenShape& s, int processors, int shared_bytes) {
   if (s.layers < 1 || (s.head_dim != 64 && s.head_dim != 128)) return false;
   if (s.kv_heads < 1 || s.kv_heads > processors || s.heads / s.kv_heads > kQueries) return false;
-  if (s.hidden % 8 != 0 || s.intermediate % 8 != 0 || s.hidden > kMaxNormSteps * kThreads * 8) return false;
-  const int stage_numbers = StageNumbers(s);
-  if (Stages(s, shared_bytes) < kWarps) return false;
-  const auto parts = [&](int out, bool paired, int in) {
-    const int rows = (paired ? 2 : 1) * ((paired ? out / 2 : out) / processors + 1);
-    return rows * ((in + stage_numbers - 1) / stage_numbers);
-  };
-  const int own = s.hidden / processors + 1, qkv = (s.heads + 2 * s.kv_heads) * s.head_dim;
-  return own <= kMaxOwnRows && qkv / processors < kThreads && parts(qkv, false, s.hidden) <= kMaxParts &&
-         parts(s.hidden, false, s.heads * s.head_dim) <= kMaxParts && parts(2 * s.intermediate, true, s.hidden) <= kMaxParts &&
-         parts(s.hidden, false, s.intermediate) <= kMaxParts;
+  if (s.hidden % 8 != 0 || s.intermediate % 8 != 0 || s.hidden > kMaxNormSteps * kThreads * 4) return false;
+  if (Stages(s, shared_bytes) < 2 || s.hidden / processors + 1 > kMaxOwnRows) return false;
+  const Products all = ProductsOf(s);
+  if (all.qkv.out / processors >= kThreads) return false;
+  for (const Product& p : {all.qkv, all.output, all.gate_up, all.down}) {
+    const Slice slice = SliceOf(p, 0, processors);
+    const int most = (p.paired ? 2 : 1) * (p.out / (p.paired ? 2 : 1) / processors + 1);
+    if (most * slice.slices > kMaxParts || p.in > kMaxSteps * slice.slices * 256) return false;
+  }
+  return true;
 }
 
 cudaError_t TokenStep(TokenStepArgs args, cudaStream_t stream) {

@@ -6,7 +6,8 @@
 // Every processor runs one block that owns a run of rows of every matrix. A warp of it does nothing but copy that block's
 // weights, of all layers one after the other, through a ring in shared memory; they do not depend on anything, so memory
 // stays busy while the other warps wait for each other between two products. (The idea: Spector et al., "Look Ma, No
-// Bubbles!", 2025, for a Llama of 1B.)
+// Bubbles!", 2025, for a Llama of 1B.) Results go from block to block as words that say themselves whether they are there
+// (as NCCL's LL protocol does): a counter with its fences costs more than twice as much.
 //
 // Numbers round where the kernels for several rows and the plain decoder round.
 
@@ -34,6 +35,11 @@ struct TokenShape {
 /// Splits of a sequence that blocks attend to side by side, at most.
 inline constexpr int kMaxTokenSplits = 16;
 
+/// A block's clock is read, a layer: when it has the input of qkv, when it has that product, after attention, when it has
+/// the attended values, o, the input of gate and up, gate and up, the gated values, down. In the end: the input of the logits,
+/// the logits.
+inline constexpr int kTokenStamps = 9;
+
 struct TokenStepArgs {
   TokenShape shape;
   const TokenLayer* layers = nullptr;        // [shape.layers] on the device
@@ -49,18 +55,14 @@ struct TokenStepArgs {
   const __nv_bfloat16* angles = nullptr;     // see RotateArgs
   float norm_offset = 0, norm_eps = 0, scale = 1;
   bool gelu = false;
-  __nv_bfloat16* x = nullptr;                // [hidden]
-  __nv_bfloat16* qkv = nullptr;              // [(heads + 2 * kv_heads) * head_dim]
-  __nv_bfloat16* gated = nullptr;            // [intermediate]
-  float* partial = nullptr;                  // [TokenStepScratch]
+  uint32_t* words = nullptr;                 // [TokenStepWords], all bits set before the first call, then the kernel's own
   float* logits = nullptr;                   // [vocab]
-  int32_t* counters = nullptr;               // [3], zero before the first call; left zero
-  long long* times = nullptr;                // null, or [5 * layers + 2] clock of block 0 after each product and attention
+  int32_t* steps = nullptr;                  // [2], zero before the first call, then the kernel's own
+  long long* times = nullptr;                // null, or [processors][kTokenStamps * layers + 2]: each block's clock
   int processors = 0, shared_bytes = 0;      // of the device: shared memory that a block may ask for
 };
 
-/// Numbers of `partial`.
-int64_t TokenStepScratch(const TokenShape& shape);
+int64_t TokenStepWords(const TokenShape& shape);
 
 /// Whether the kernel serves a model of this shape on such a device.
 bool TokenStepServes(const TokenShape& shape, int processors, int shared_bytes);

@@ -305,6 +305,7 @@ TEST_CASE("A step of one sequence in one kernel agrees with the kernels for seve
       prompt.positions = ints(positions);
       prompt.slots = ints(slots);
       prompt.query_offsets = prompt.key_offsets = ints({0, length});
+      prompt.wanted = ints({length - 1});
       prompt.max_queries = prompt.max_keys = length;
       forward->Prefill(prompt);
       const Tensor source = ints({99, 99}), position = ints({length, length});

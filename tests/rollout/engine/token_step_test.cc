@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "gpu.h"
+
 // The one kernel of a decode step, run thread by thread on the CPU, against the model written out in plain loops.
 
 namespace hone::rollout::cuda {
@@ -56,7 +58,7 @@ class Model {
     for (int i = 0; i < pages; ++i) table_.push_back(pages - 1 - i);
     page_ = 2 * s.kv_heads * kPagePositions * s.head_dim;
     logits_.resize(s.vocab);
-    partial_.resize(TokenStepScratch(s) + 4);
+    words_.resize(TokenStepWords(s) + 4, 0xffffffffu);
     args_.shape = s;
     args_.layers = layers_.data();
     args_.embedding = Make(int64_t{s.vocab} * s.hidden, 1);
@@ -70,18 +72,15 @@ class Model {
     args_.angles = Make((c.position + 1) * s.head_dim, 1);
     args_.norm_eps = 1e-6f;
     args_.scale = static_cast<float>(1 / std::sqrt(s.head_dim));
-    args_.x = Make(s.hidden, 0);
-    args_.qkv = Make(qkv, 0);
-    args_.gated = Make(s.intermediate, 0);
-    args_.partial = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(partial_.data()) + 15) / 16 * 16);
+    args_.words = reinterpret_cast<uint32_t*>((reinterpret_cast<uintptr_t>(words_.data()) + 15) / 16 * 16);
     args_.logits = logits_.data();
-    args_.counters = counters_;
+    args_.steps = steps_;
     args_.processors = c.blocks;
     args_.shared_bytes = c.shared_bytes;
   }
 
   TokenStepArgs& args() { return args_; }
-  const int32_t* counters() const { return counters_; }
+  const int32_t* steps() const { return steps_; }
   Row Step() {
     logits_.assign(logits_.size(), std::nanf(""));
     REQUIRE(TokenStep(args_, nullptr) == cudaSuccess);
@@ -186,21 +185,23 @@ class Model {
 
   Case case_;
   std::mt19937 random_;
-  int32_t source_ = 7, counters_[3] = {};
+  int32_t source_ = 7, steps_[2] = {};
   int64_t page_ = 0;
   std::vector<std::unique_ptr<Numbers>> kept_;
   std::vector<TokenLayer> layers_;
   std::vector<int32_t> table_;
-  Row logits_, partial_;
+  std::vector<uint32_t> words_;
+  Row logits_;
   TokenStepArgs args_;
 };
 
 // Rows of a product that fill a tile, share one or come in pieces; one position, a full page, several rounds of pages; a
-// ring that is gone round many times.
+// ring that is gone round many times; rows that are shared by several warps.
 const Case kCases[] = {
     {{2, 256, 520, 101, 6, 2, 64}, 5, 4, true, false},   {{1, 64, 72, 37, 4, 4, 64}, 0, 4, true, false},
     {{1, 256, 264, 101, 6, 2, 128}, 15, 6, false, true}, {{1, 256, 264, 101, 2, 2, 128}, 16, 6, true, true},
-    {{1, 128, 264, 67, 2, 1, 64}, 300, 3, false, false}, {{2, 256, 264, 1501, 2, 1, 64}, 40, 3, false, false, 53888},
+    {{1, 128, 264, 67, 2, 1, 64}, 300, 3, false, false}, {{2, 256, 264, 1501, 2, 1, 64}, 40, 3, false, false, 38000},
+    {{1, 1544, 1640, 67, 2, 1, 64}, 20, 14, true, false},
 };
 
 TEST_CASE("One kernel computes a decode step, whatever order its threads run in and its copies arrive in", "[rollout][engine]") {
@@ -214,15 +215,28 @@ TEST_CASE("One kernel computes a decode step, whatever order its threads run in 
       worst = std::isnan(got[i]) ? INFINITY : std::max<double>(worst, std::abs(wanted[i] - got[i]));
     }
     CHECK(worst < 0.06 * std::sqrt(squares / static_cast<double>(wanted.size())));
-    for (int i = 0; i < 3; ++i) CHECK(model.counters()[i] == 0);
     CHECK(model.Step() == got);  // its own keys and values are in the cache now, and nothing else has changed
+    CHECK(model.steps()[0] == 2);
+    CHECK(model.steps()[1] == 0);
   }
 }
 
-TEST_CASE("A block that the others wait for in vain ends the kernel with an error", "[rollout][engine]") {
-  Model model(kCases[1]);
-  const_cast<int32_t*>(model.counters())[1] = -1000;  // attention is never done
-  CHECK_THROWS_AS(TokenStep(model.args(), nullptr), std::runtime_error);
+TEST_CASE("Blocks that wait in vain for another one end the kernel with an error", "[rollout][engine]") {
+  for (const int64_t after : {0, 40, 300}) {
+    Model model(kCases[0]);
+    emulated::LoseWord(after);
+    CHECK_THROWS_AS(TokenStep(model.args(), nullptr), std::runtime_error);
+  }
+}
+
+TEST_CASE("A step is right when the count of steps wraps around", "[rollout][engine]") {
+  Model model(kCases[0]);
+  const Row wanted = model.Step();
+  for (const uint32_t steps : {65535u / 4, 65536u / 4, 0xffffffffu / 4, 0xffffffffu}) {
+    model.args().steps[0] = static_cast<int32_t>(steps);
+    CHECK(model.Step() == wanted);
+    CHECK(model.Step() == wanted);
+  }
 }
 
 TEST_CASE("What the kernel has no room for is refused", "[rollout][engine]") {

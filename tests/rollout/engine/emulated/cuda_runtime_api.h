@@ -25,6 +25,9 @@ enum { cudaLaunchAttributeCooperative, cudaLaunchAttributeProgrammaticStreamSeri
 struct uint4 {
   uint32_t x, y, z, w;
 };
+struct uint2 {
+  uint32_t x, y;
+};
 struct float2 {
   float x, y;
 };
@@ -32,6 +35,7 @@ struct float4 {
   float x, y, z, w;
 };
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+inline uint2 make_uint2(uint32_t x, uint32_t y) { return {x, y}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
 using std::max;
@@ -40,6 +44,11 @@ inline float __uint_as_float(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, 4);
   return value;
+}
+inline uint32_t __float_as_uint(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
@@ -57,7 +66,6 @@ inline long long clock64() { return 0; }
 
 inline void __syncwarp() { hone::emulated::SyncWarp(); }
 inline void __syncthreads() { hone::emulated::SyncBlock(0, static_cast<int>(blockDim.x)); }
-inline bool __any_sync(unsigned, bool mine) { return hone::emulated::AnyLane(mine); }
 inline float __shfl_xor_sync(unsigned, float value, int lanes) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);

@@ -23,6 +23,7 @@ constexpr size_t kStackBytes = 128 << 10;
 constexpr int kIdleSweeps = 200;  // over all threads, without any getting on: they wait for ever
 
 uint64_t progress = 0;  // what waiting threads could have waited for
+int64_t lost_after = -1;
 
 struct Meeting {
   int count = 0;
@@ -104,13 +105,12 @@ void Switch() {
   setcontext(&current->context);
 }
 
-// `matters`: a thread that only asks around gets nobody on.
-void Meet(Meeting& meeting, int count, bool matters = true) {
+void Meet(Meeting& meeting, int count) {
   const uint64_t round = meeting.round;
   if (++meeting.count == count) {
     meeting.count = 0;
     ++meeting.round;
-    progress += matters;
+    ++progress;
     return;
   }
   while (meeting.round == round) Yield();
@@ -169,6 +169,7 @@ struct Launch {
 
 }  // namespace
 
+void LoseWord(int64_t after) { lost_after = after; }
 void Fail(const char* why) { throw std::runtime_error(why); }
 void Yield() {
   if (_setjmp(current->place) == 0) _longjmp(scheduler, 1);
@@ -186,15 +187,6 @@ uint32_t Exchange(uint32_t word, int from) {
   return other;
 }
 
-bool AnyLane(bool mine) {
-  Warp& warp = *current->warp;
-  warp.words[current->thread.x % 32][0] = mine;
-  Meet(warp.meeting, 32, false);
-  bool any = false;
-  for (const auto& words : warp.words) any |= words[0] != 0;
-  Meet(warp.meeting, 32, false);
-  return any;
-}
 
 void Run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
   Launch launch(grid, block, shared_bytes);
@@ -263,11 +255,10 @@ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   At(barrier).bytes += bytes;
   Arrive(barrier);
 }
-bool PhaseEnded(uint32_t barrier, uint32_t parity) { return (At(barrier).phase & 1) != parity; }
 void WaitForPhase(uint32_t barrier, uint32_t parity) {
-  while (!PhaseEnded(barrier, parity)) emulated::Yield();
+  while ((At(barrier).phase & 1) == parity) emulated::Yield();
 }
-void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier, uint64_t) {
   if (to % 16 != 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) emulated::Fail("a bulk copy is not aligned");
   std::memset(emulated::SharedMemory() + to, 0xff, bytes);
   // Most arrive soon, some very late.
@@ -321,13 +312,25 @@ void Multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::SyncWarp();
 }
 
-void AddRelease(int32_t* to, int32_t amount) {
-  *to += amount;
+namespace {
+template <class Word>
+void Write(Word* to, Word word) {
   ++emulated::progress;
+  if (emulated::lost_after >= 0 && emulated::lost_after-- == 0) return;
+  *to = word;
 }
-int32_t LoadAcquire(const int32_t* from) {
+}  // namespace
+void Publish(uint32_t* to, uint32_t word) { Write(to, word); }
+void Publish(uint64_t* to, uint64_t word) { Write(to, word); }
+uint4 Look(const uint32_t* from) {
   emulated::Yield();
-  return *const_cast<const volatile int32_t*>(from);
+  uint4 words;
+  std::memcpy(&words, from, sizeof words);
+  return words;
+}
+uint64_t Look(const uint64_t* from) {
+  emulated::Yield();
+  return *const_cast<const volatile uint64_t*>(from);
 }
 
 }  // namespace hone::rollout::cuda

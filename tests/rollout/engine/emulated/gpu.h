@@ -18,6 +18,8 @@ namespace hone::emulated {
 
 /// Runs `body` as every thread of grid.x blocks, all at once. Throws std::runtime_error when no thread gets on any more.
 void Run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body);
+/// The word that is published after `after` others never arrives.
+void LoseWord(int64_t after);
 [[noreturn]] void Fail(const char* why);
 
 // For the thread that runs:
@@ -26,7 +28,6 @@ void SyncWarp();
 void SyncBlock(int barrier, int threads);
 /// Every lane of the warp gives a word and gets that of lane `from`.
 uint32_t Exchange(uint32_t word, int from);
-bool AnyLane(bool mine);
 unsigned char* SharedMemory();  // of its block
 
 }  // namespace hone::emulated

@@ -24,16 +24,18 @@ void InitBarrier(uint32_t barrier, int arrivals);
 inline void PublishBarriers() {}
 void Arrive(uint32_t barrier);
 void ArriveExpecting(uint32_t barrier, uint32_t bytes);
-bool PhaseEnded(uint32_t barrier, uint32_t parity);
 void WaitForPhase(uint32_t barrier, uint32_t parity);
-void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier);
+inline uint64_t ReadOncePolicy() { return 0; }
+void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier, uint64_t policy);
 
 void LoadMatrices(uint32_t (&r)[4], uint32_t at);
 void LoadMatricesTransposed(uint32_t (&r)[4], uint32_t at);
 void Multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
-void AddRelease(int32_t* to, int32_t amount);
-int32_t LoadAcquire(const int32_t* from);
+void Publish(uint32_t* to, uint32_t word);
+void Publish(uint64_t* to, uint64_t word);
+uint4 Look(const uint32_t* from);
+uint64_t Look(const uint64_t* from);
 template <int kThreads>
 void SyncFirst() {
   emulated::SyncBlock(1, kThreads);
