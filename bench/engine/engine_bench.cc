@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -201,6 +202,38 @@ class Bench {
     if (arguments_.shape == "qwen1_5b") Add("engine.group_prefill_ratio", eight / one, "x");
   }
 
+  // How far the log-probs that the engine returns are from those of the learner's forward pass over the same tokens, after the
+  // same 16 random ones; engine_hf.py measures how far transformers is from itself.
+  void LogProbGap() {
+    if (!Wanted("gap")) return;
+    const auto engine = Engine(8);
+    const auto requests = Requests(8, 1, 16, 284);
+    const auto results = engine->Generate(requests, {}).value();
+    at::NoGradGuard no_grad;
+    double sum = 0, worst = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const rollout::Sample& sample = results[i][0];
+      std::vector<int64_t> ids(requests[i].prompt_ids.begin(), requests[i].prompt_ids.end());
+      const int64_t prompt = static_cast<int64_t>(ids.size()), tokens = static_cast<int64_t>(sample.ids.size());
+      ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
+      policy::PackedSequences attention(at::tensor({int64_t{0}, prompt + tokens}, at::kLong));
+      const at::Tensor hidden = decoder_.Hidden(at::tensor(ids, at::kLong), at::arange(prompt + tokens, at::kLong), attention).value();
+      const at::Tensor targets = at::tensor(std::vector<int64_t>(sample.ids.begin(), sample.ids.end()), at::kLong);
+      const at::Tensor learned = decoder_.TargetLogProbs(hidden.narrow(0, prompt - 1, tokens), targets, 1.0).value().log_probs.to(at::kDouble).cpu();
+      for (int64_t t = 0; t < tokens; ++t) {
+        const double apart = std::abs(learned[t].item<double>() - sample.log_probs[t]);
+        sum += apart;
+        worst = std::max(worst, apart);
+        ++count;
+      }
+    }
+    std::printf("{\"shape\": \"%s\", \"name\": \"log_prob_gap\", \"mean\": %.3e, \"worst\": %.3e, \"tokens\": %ld}\n", arguments_.shape.c_str(),
+                sum / static_cast<double>(count), worst, count);
+    std::fflush(stdout);
+    Keep("log_prob_gap", sum / static_cast<double>(count), "nats");
+  }
+
   // New weights in the middle of a generation: how long it takes, and that every sample goes on to its end.
   void WeightUpdate() {
     if (!Wanted("update")) return;
@@ -326,6 +359,7 @@ int Measure(const Arguments& arguments) {
   bench.Throughput("b256_groups_n512", 32, 8, 512, 512);
   bench.GroupPrefill();
   bench.WeightUpdate();
+  bench.LogProbGap();
   Start(arguments, *decoder, bench);
   return Finish(arguments, bench);
 }
@@ -338,7 +372,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Generation speed of the in-process engine"};
   app.add_option("--shape", arguments.shape)->check(CLI::IsMember({"qwen1_5b", "qwen8b"}));
   app.add_option("--device", arguments.device)->check(CLI::IsMember({"cuda", "cpu"}));
-  app.add_option("--only", arguments.only, "Scenarios, with commas: b1,b8,b64,b256,b256_n512,b256_groups,b256_groups_n512,group,update,start");
+  app.add_option("--only", arguments.only, "Scenarios, with commas: b1,b8,b64,b256,b256_n512,b256_groups,b256_groups_n512,group,update,gap,start");
   app.add_option("--first-token", arguments.first_token);
   app.add_option("--cache-gb", arguments.cache_gb);
   app.add_option("--threads", arguments.threads);

@@ -31,7 +31,9 @@ absl::StatusOr<std::unique_ptr<CpuRunner>> CpuRunner::Create(const Options& opti
     return absl::InvalidArgumentError("engine: on the CPU the decoder must be fp32, or bf16 with fp32_activations");
   }
   std::unique_ptr<CpuRunner> runner(new CpuRunner(options, decoder, options.cache_bytes / page_bytes));
-  HONE_RETURN_IF_ERROR(runner->RestoreCache());
+  if (const absl::Status status = runner->RestoreCache(); !status.ok()) {
+    return absl::ResourceExhaustedError(absl::StrCat("engine: no room for a cache of ", options.cache_bytes >> 20, " MiB: ", status.message()));
+  }
   return runner;
 }
 

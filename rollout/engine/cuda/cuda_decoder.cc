@@ -61,6 +61,7 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step)
   head_ = config_.tie_word_embeddings ? embedding_ : whole("lm_head.weight");
   final_norm_ = whole("model.norm.weight");
   no_bias_ = at::zeros({config_.hidden_size}, embedding_.options());
+  long_sums_ = config_.hidden_size >= 4096;
   layers_.resize(config_.num_hidden_layers);
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const auto leaf = [&](const char* name) { return whole(absl::StrCat("model.layers.", i, ".", name)); };
@@ -421,7 +422,7 @@ void CudaDecoder::DecodeWide(const DecodeInput& input, DecodeBuffers& part) {
     Linear(part.normed, layer.gate_up, Tensor(), part.gate_up);
     AddLowRank(part.normed, layer.gate_up_low, part.squeezed, part.gate_up);
     CheckCuda(Gate({Data(part.gate_up), Data(part.gated), input.rows, static_cast<int>(config_.intermediate_size), gelu}, stream()));
-    Linear(part.gated, layer.down, no_bias_, part.mixed);
+    Linear(part.gated, layer.down, long_sums_ && input.rows <= 128 ? no_bias_ : Tensor(), part.mixed);
     AddLowRank(part.gated, layer.down_low, part.squeezed, part.mixed);
     delta = part.mixed;
     delta_norm = layer.mlp_after;

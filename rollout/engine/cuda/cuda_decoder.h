@@ -112,7 +112,10 @@ class CudaDecoder {
   bool adapted_ = false;
   int64_t widest_squeezed_ = 0;
   at::Tensor embedding_, head_, final_norm_;
-  at::Tensor no_bias_;  // [hidden_size] zeros: for long sums cublasLt, which ATen asks where a bias is added, has faster kernels
+  // For the last product of a large model's layer and up to 128 rows cublasLt, which ATen asks where a bias is added, has the
+  // faster kernels (28.5 us against 32.4 on an H200 in Qwen3-8B's shape and 64 rows).
+  bool long_sums_ = false;
+  at::Tensor no_bias_;  // [hidden_size] zeros
   std::vector<Layer> layers_;
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin
   std::unique_ptr<ReleasableMemory> page_memory_;

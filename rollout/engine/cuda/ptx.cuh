@@ -74,6 +74,11 @@ __device__ __forceinline__ void CopyBulk(uint32_t to, const void* from, uint32_t
                : "memory");
 }
 
+/// Global memory into L2; as CopyBulk.
+__device__ __forceinline__ void PrefetchBulk(const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // --- tiles of 8 x 8 and their products
 
 __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], uint32_t at) {

@@ -11,15 +11,28 @@ constexpr int kThreads = kWarps * 32;
 constexpr int kAttentionWarps = 4;   // that attend, a page of the cache each at a time
 constexpr int kTileBytes = 24 << 10; // of weights that are copied at once, where whole rows allow it
 constexpr int kMaxStages = 16;
-constexpr int kMaxSteps = 10;        // of 8 numbers, a lane's part of a tile
+constexpr int kMaxSteps = 6;         // of 8 numbers, a lane's part of a tile
 constexpr int kMaxParts = 1024;      // partial sums of a block's rows of one product
 constexpr int kMaxOwnRows = 128;     // of the hidden state, a block's
 constexpr int kMaxNormSteps = 8;     // of 4 numbers a thread: hidden sizes up to 8192
-constexpr int kBatch = 6;            // words on their way to a thread, in fours
+constexpr int kBatch = 12;           // words on their way to a thread, in fours
 constexpr int kSpins = 1 << 22;      // of a wait for other blocks before it is given up: seconds
 
-// Static part of a block's shared memory. After it the inputs of a product, or what attention needs; then the ring.
+enum Phase { kQkv, kOutput, kGateUp, kDown, kLogits, kPhases };
+
+// A block's part of a product: rows of the matrix, or pairs of a row of the gate and one of up; and its tiles.
+struct Slice {
+  int in, each;           // numbers of a row, rows of a unit: 2 where the matrix holds [gate | up]
+  int first, units;
+  int tile_units, tiles;
+  int slices, steps;      // warps that share a row, and how often each of their lanes reads 8 numbers
+};
+
+// Static part of a block's shared memory. After it the layers' pointers; the inputs of a product, or what attention needs;
+// the ring.
 struct Shared {
+  Slice slices[kPhases];
+  uint32_t angles[64];    // of the new token
   uint64_t full[kMaxStages], empty[kMaxStages];
   float row_max[kAttentionWarps][kQueries], row_sum[kAttentionWarps][kQueries];
   float2 split_weights[kMaxTokenSplits][kQueries];
@@ -29,7 +42,7 @@ struct Shared {
 };
 
 __host__ __device__ constexpr int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
-constexpr int kInputsAt = static_cast<int>(RoundUp(sizeof(Shared), 128));
+constexpr int kLayersAt = static_cast<int>(RoundUp(sizeof(Shared), 128));
 
 // Attention: rotated queries as a tile, the block's heads as they were computed, pages (later what warps leave for the join).
 __host__ __device__ __forceinline__ int HeadsAt(int dim) { return kQueries * dim * 2; }
@@ -50,15 +63,14 @@ struct Product {
   bool paired;  // the matrix holds [gate | up]
 };
 
-struct Products {
-  Product qkv, output, gate_up, down, logits;
-};
-__host__ __device__ __forceinline__ Products ProductsOf(const TokenShape& s) {
-  return {{(s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden, false},
-          {s.hidden, s.heads * s.head_dim, false},
-          {2 * s.intermediate, s.hidden, true},
-          {s.hidden, s.intermediate, false},
-          {s.vocab, s.hidden, false}};
+__host__ __device__ __forceinline__ Product ProductOf(const TokenShape& s, int phase) {
+  switch (phase) {
+    case kQkv: return {(s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden, false};
+    case kOutput: return {s.hidden, s.heads * s.head_dim, false};
+    case kGateUp: return {2 * s.intermediate, s.hidden, true};
+    case kDown: return {s.hidden, s.intermediate, false};
+    default: return {s.vocab, s.hidden, false};
+  }
 }
 
 // Rows of a tile: each is shared by kWarps / rows warps.
@@ -68,37 +80,37 @@ __host__ __device__ __forceinline__ int TileRows(const Product& p) {
   return rows;
 }
 
-// Numbers of a stage: the largest tile's.
-__host__ __device__ __forceinline__ int StageNumbers(const TokenShape& s) {
-  const Products p = ProductsOf(s);
-  const int hidden = TileRows(p.gate_up) * p.gate_up.in, attended = TileRows(p.output) * p.output.in, gated = TileRows(p.down) * p.down.in;
-  const int wider = attended > gated ? attended : gated;
-  return static_cast<int>(RoundUp(hidden > wider ? hidden : wider, 64));
-}
-
-__host__ __device__ __forceinline__ int Stages(const TokenShape& s, int shared_bytes) {
-  const int fit = (shared_bytes - kInputsAt - InputBytes(s)) / (StageNumbers(s) * 2);
-  return fit < kMaxStages ? fit : kMaxStages;
-}
-
-// A block's part of a product: rows of the matrix, or pairs of a row of the gate and one of up; and its tiles.
-struct Slice {
-  int first, units;
-  int tile_units, tiles;
-  int slices;  // warps that share a row
-};
-
 __host__ __device__ __forceinline__ Slice SliceOf(const Product& p, int block, int blocks) {
-  const int each = p.paired ? 2 : 1, all = p.out / each, rows = TileRows(p);
   Slice s;
+  s.in = p.in;
+  s.each = p.paired ? 2 : 1;
+  const int all = p.out / s.each, rows = TileRows(p);
   s.first = all * block / blocks;
   s.units = all * (block + 1) / blocks - s.first;
-  s.tile_units = rows / each;
+  s.tile_units = rows / s.each;
   s.tiles = (s.units + s.tile_units - 1) / s.tile_units;
   s.slices = kWarps / rows;
+  s.steps = (p.in + s.slices * 256 - 1) / (s.slices * 256);
   return s;
 }
-__device__ __forceinline__ Slice OwnSlice(const Product& p) { return SliceOf(p, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)); }
+
+// Numbers of a stage: the largest tile's.
+__host__ __device__ __forceinline__ int StageNumbers(const TokenShape& s) {
+  int most = 0;
+  for (int phase = 0; phase < kPhases; ++phase) {
+    const Product p = ProductOf(s, phase);
+    const int numbers = TileRows(p) * p.in;
+    most = numbers > most ? numbers : most;
+  }
+  return static_cast<int>(RoundUp(most, 64));
+}
+
+__host__ __device__ __forceinline__ int InputsAt(const TokenShape& s) { return static_cast<int>(RoundUp(kLayersAt + s.layers * sizeof(TokenLayer), 128)); }
+
+__host__ __device__ __forceinline__ int Stages(const TokenShape& s, int shared_bytes) {
+  const int fit = (shared_bytes - InputsAt(s) - InputBytes(s)) / (StageNumbers(s) * 2);
+  return fit < kMaxStages ? fit : kMaxStages;
+}
 
 // Where words lie. Partial results of attention, [heads][kMaxTokenSplits][head_dim + 2], take two each.
 struct Words {
@@ -124,20 +136,38 @@ struct Producer {
   int stage = 0;
   uint32_t lap = 0;
 
-  __device__ void Copy(const Product& p, const Slice& s, const Bf16* weight) {
+  // up_after: numbers from a row of the gate to the one of up.
+  __device__ void Copy(const Slice& s, const Bf16* weight, int64_t up_after) {
     for (int t = 0; t < s.tiles; ++t) {
-      const int unit = t * s.tile_units, units = min(s.tile_units, s.units - unit), bytes = units * p.in * 2;
+      const int unit = t * s.tile_units, bytes = min(s.tile_units, s.units - unit) * s.in * 2;
       const uint32_t to = ring_at + stage * stage_numbers * 2, barrier = full_at + stage * 8;
-      const Bf16* from = weight + static_cast<int64_t>(s.first + unit) * p.in;
+      const Bf16* from = weight + static_cast<int64_t>(s.first + unit) * s.in;
       WaitForPhase(empty_at + stage * 8, (lap & 1) ^ 1);
-      ArriveExpecting(barrier, p.paired ? 2 * bytes : bytes);
+      ArriveExpecting(barrier, s.each * bytes);
       CopyBulk(to, from, bytes, barrier, policy);
-      if (p.paired) CopyBulk(to + bytes, from + static_cast<int64_t>(p.out / 2) * p.in, bytes, barrier, policy);
+      if (s.each == 2) CopyBulk(to + s.tile_units * s.in * 2, from + up_after, bytes, barrier, policy);
       if (++stage == stages) {
         stage = 0;
         ++lap;
       }
     }
+  }
+
+  __device__ void Run(const TokenStepArgs& a, const Slice* slices, const TokenLayer* layers) {
+    const int norm_bytes = a.shape.hidden * 2;
+    for (int index = 0; index < a.shape.layers; ++index) {
+      const TokenLayer& layer = layers[index];
+      if (static_cast<int>(blockIdx.x) == index % static_cast<int>(gridDim.x)) {  // small weights: into L2, for all blocks
+        PrefetchBulk(layer.input_norm, norm_bytes);
+        PrefetchBulk(layer.mlp_norm, norm_bytes);
+        if (layer.qkv_bias != nullptr) PrefetchBulk(layer.qkv_bias, (a.shape.heads + 2 * a.shape.kv_heads) * a.shape.head_dim * 2);
+      }
+      Copy(slices[kQkv], layer.qkv, 0);
+      Copy(slices[kOutput], layer.output, 0);
+      Copy(slices[kGateUp], layer.gate_up, static_cast<int64_t>(a.shape.intermediate) * a.shape.hidden);
+      Copy(slices[kDown], layer.down, 0);
+    }
+    Copy(slices[kLogits], a.head, 0);
   }
 };
 
@@ -163,6 +193,7 @@ struct Consumer {
   Shared& shared;
   unsigned char* inputs;
   const unsigned char* ring;
+  const TokenLayer* layers;  // in shared memory
   int stage_numbers, stages;
   uint32_t *x, *qkv, *attended, *gated;
   uint64_t* partial;
@@ -178,26 +209,30 @@ struct Consumer {
 
   // --- inputs
 
-  // The thread's fours of words at `at(i)`, i = 0 .. count - 1, as soon as all of them are there.
+  // The thread's fours of words at `at(i)`, i = 0 .. count - 1, as soon as all of them are there. Many are not asked for before
+  // the first is there: they would only be in the way.
   template <int kCount, class At>
   __device__ __forceinline__ void Await(uint4 (&v)[kCount], int count, uint32_t tag, const At& at) const {
-    if (count <= 0) return;
-    for (int spin = 0;; ++spin) {  // the rest is not asked for before the first is there: it would only be in the way
-      v[0] = Look(at(0));
-      if (AllTagged(v[0], tag)) break;
+    int from = 0;
+    if (count > 2) {
+      v[0] = AwaitOne(Look(at(0)), at(0), tag);
+      from = 1;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (i >= from && i < count) v[i] = Look(at(i));
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (i < count) v[i] = AwaitOne(v[i], at(i), tag);
+    }
+  }
+  __device__ static __forceinline__ uint4 AwaitOne(uint4 v, const uint32_t* at, uint32_t tag) {
+    for (int spin = 0; !AllTagged(v, tag); ++spin) {
+      v = Look(at);
       if (spin == kSpins) __trap();
     }
-#pragma unroll
-    for (int i = 1; i < kCount; ++i) {
-      if (i < count) v[i] = Look(at(i));
-    }
-#pragma unroll
-    for (int i = 1; i < kCount; ++i) {
-      for (int spin = 0; i < count && !AllTagged(v[i], tag); ++spin) {
-        v[i] = Look(at(i));
-        if (spin == kSpins) __trap();
-      }
-    }
+    return v;
   }
 
   // Words -> numbers, as input of a product.
@@ -214,23 +249,15 @@ struct Consumer {
     Sync();
   }
 
-  struct Norm {
-    uint2 weight[kMaxNormSteps];
-  };
+  // The residual, normalised, as input of a product: from words, or (of the first layer) from the embedding.
   __device__ static __forceinline__ int NormAt(int step) { return (step * kThreads + static_cast<int>(threadIdx.x)) * 4; }
-  // Before a wait: the weights do not depend on it.
-  __device__ __forceinline__ Norm LoadNorm(const Bf16* weight) const {
-    Norm norm;
+  __device__ void StageNormed(const Bf16* embedded, uint32_t tag, const Bf16* weight) {
+    uint2 v[kMaxNormSteps], scales[kMaxNormSteps];
+    const int count = (a.shape.hidden - NormAt(0) + kThreads * 4 - 1) / (kThreads * 4);
 #pragma unroll
     for (int step = 0; step < kMaxNormSteps; ++step) {
-      norm.weight[step] = NormAt(step) < a.shape.hidden ? *reinterpret_cast<const uint2*>(weight + NormAt(step)) : make_uint2(0, 0);
+      if (step < count) scales[step] = *reinterpret_cast<const uint2*>(weight + NormAt(step));
     }
-    return norm;
-  }
-  // The residual, normalised, as input of a product: from words, or (of the first layer) from the embedding.
-  __device__ void StageNormed(const Bf16* embedded, uint32_t tag, const Norm& norm) {
-    uint2 v[kMaxNormSteps];
-    const int count = (a.shape.hidden - NormAt(0) + kThreads * 4 - 1) / (kThreads * 4);
     if (embedded != nullptr) {
 #pragma unroll
       for (int step = 0; step < kMaxNormSteps; ++step) {
@@ -240,7 +267,9 @@ struct Consumer {
       uint4 words[kMaxNormSteps];
       Await(words, count, tag, [&](int step) { return x + NormAt(step); });
 #pragma unroll
-      for (int step = 0; step < kMaxNormSteps; ++step) v[step] = Untagged(words[step]);
+      for (int step = 0; step < kMaxNormSteps; ++step) {
+        if (step < count) v[step] = Untagged(words[step]);
+      }
     }
     float squares = 0;
 #pragma unroll
@@ -264,90 +293,99 @@ struct Consumer {
       const auto scale = [&](uint32_t pair, uint32_t weights) {
         return Pack(ScaleNormed(Low(pair) * inverse, Low(weights), a.norm_offset), ScaleNormed(High(pair) * inverse, High(weights), a.norm_offset));
       };
-      const uint2 w = norm.weight[step];
-      *reinterpret_cast<uint2*>(xs() + NormAt(step)) = make_uint2(scale(v[step].x, w.x), scale(v[step].y, w.y));
+      *reinterpret_cast<uint2*>(xs() + NormAt(step)) = make_uint2(scale(v[step].x, scales[step].x), scale(v[step].y, scales[step].y));
     }
     Sync();
-    Stamp();
   }
 
   // --- products
 
-  // Sums of the slice's rows into shared.parts [units][gate, up][slices].
-  __device__ void Multiply(const Product& p, const Slice& s) {
+  // Sums of the slice's next units into shared.parts [units][gate, up][slices].
+  __device__ void Multiply(const Slice& s, int units) {
+    switch (s.steps) {
+      case 1: return Tiles<1>(s, units);
+      case 2: return Tiles<2>(s, units);
+      case 3: return Tiles<3>(s, units);
+      case 4: return Tiles<4>(s, units);
+      case 5: return Tiles<5>(s, units);
+      default: return Tiles<6>(s, units);
+    }
+  }
+  template <int kSteps>
+  __device__ __forceinline__ void Tiles(const Slice& s, int all_units) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = warp / s.slices, slice = warp % s.slices, first = (slice * 32 + lane) * 8, stride = s.slices * 256;
-    const int steps = (p.in + stride - 1) / stride;  // of some lane
-    uint4 in[kMaxSteps];
+    const int unit = row % s.tile_units, up = row / s.tile_units;  // of every tile
+    // Beyond the end of the row the input is zero, and the row's last numbers stand in for the weights.
+    const int last = min(first + (kSteps - 1) * stride, s.in - 8);
+    float in[kSteps][8];
 #pragma unroll
-    for (int i = 0; i < kMaxSteps; ++i) in[i] = first + i * stride < p.in ? ReadShared(xs() + first + i * stride) : make_uint4(0, 0, 0, 0);
-    for (int t = 0; t < s.tiles; ++t) {
-      const int unit = t * s.tile_units, units = min(s.tile_units, s.units - unit);
-      const bool up = p.paired && row >= units, mine = row < (p.paired ? 2 * units : units);
-      const Bf16* weights = reinterpret_cast<const Bf16*>(ring) + stage * stage_numbers + row * p.in;
-      float sum[2] = {0, 0};  // of steps in turn, so that they overlap
+    for (int i = 0; i < kSteps; ++i) {
+      const uint4 v = first + i * stride < s.in ? ReadShared(xs() + first + i * stride) : make_uint4(0, 0, 0, 0);
+      in[i][0] = Low(v.x), in[i][1] = High(v.x), in[i][2] = Low(v.y), in[i][3] = High(v.y);
+      in[i][4] = Low(v.z), in[i][5] = High(v.z), in[i][6] = Low(v.w), in[i][7] = High(v.w);
+    }
+    const Bf16* rows = reinterpret_cast<const Bf16*>(ring) + row * s.in;
+    float* to = shared.parts + (unit * s.each + up) * s.slices + slice;
+    const int to_stride = kWarps;  // parts of a tile
+    float pending = 0;
+    for (int t = 0; t < all_units; t += s.tile_units) {
+      const Bf16* weights = rows + stage * stage_numbers;
+      uint4 w[kSteps];
       WaitForPhase(SharedAddress(&shared.full[stage]), parity);
 #pragma unroll
-      for (int i = 0; i < kMaxSteps; ++i) {
-        if (i < steps && mine && first + i * stride < p.in) sum[i % 2] = Dot8(ReadShared(weights + first + i * stride), in[i], sum[i % 2]);
-      }
+      for (int i = 0; i < kSteps; ++i) w[i] = ReadShared(weights + (i + 1 == kSteps ? last : first + i * stride));
       __syncwarp();
       if (lane == 0) Arrive(SharedAddress(&shared.empty[stage]));
       if (++stage == stages) {
         stage = 0;
         parity ^= 1;
       }
-      const float all = WarpSum(sum[0] + sum[1]);
-      const int at = p.paired ? 2 * (unit + (up ? row - units : row)) + up : unit + row;
-      if (lane == 0 && mine) shared.parts[at * s.slices + slice] = all;
+      if (t > 0) {  // of the tile before, while the weights come
+        pending = WarpSum(pending);
+        if (lane == 0) *to = pending;
+        to += to_stride;
+      }
+      float sum[4] = {0, 0, 0, 0};  // that overlap
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        sum[0] = fmaf(Low(w[i].x), in[i][0], sum[0]);
+        sum[1] = fmaf(High(w[i].x), in[i][1], sum[1]);
+        sum[2] = fmaf(Low(w[i].y), in[i][2], sum[2]);
+        sum[3] = fmaf(High(w[i].y), in[i][3], sum[3]);
+        sum[0] = fmaf(Low(w[i].z), in[i][4], sum[0]);
+        sum[1] = fmaf(High(w[i].z), in[i][5], sum[1]);
+        sum[2] = fmaf(Low(w[i].w), in[i][6], sum[2]);
+        sum[3] = fmaf(High(w[i].w), in[i][7], sum[3]);
+      }
+      pending = (sum[0] + sum[1]) + (sum[2] + sum[3]);
     }
+    pending = WarpSum(pending);
+    // The last tile may have fewer units.
+    if (lane == 0 && unit < all_units - (all_units - 1) / s.tile_units * s.tile_units) *to = pending;
     Sync();
   }
-  __device__ __forceinline__ float RowSum(const Slice& s, int row) const {
+  __device__ __forceinline__ float RowSum(int slices, int row) const {
     float sum = 0;
-    for (int p = 0; p < s.slices; ++p) sum += shared.parts[row * s.slices + p];
+    for (int p = 0; p < slices; ++p) sum += shared.parts[row * slices + p];
     return sum;
   }
 
-  // Of this thread's row of the first product; before a wait.
-  __device__ float LoadBias(const Slice& s, const Bf16* bias) const {
-    const int row = threadIdx.x;
-    return bias != nullptr && row < s.units ? __bfloat162float(bias[s.first + row]) : 0.0f;
-  }
-  __device__ void FinishQkv(const Slice& s, float bias, uint32_t tag) {
-    const int row = threadIdx.x;
-    if (row < s.units) Publish(qkv + s.first + row, Tagged(RowSum(s, row) + bias, tag));
-    Stamp();
-  }
-  // The residual: x += product.
-  __device__ void FinishAdd(const Slice& s, uint32_t tag) {
-    for (int i = threadIdx.x; i < s.units; i += kThreads) {
-      const float sum = Round(shared.own[i] + Round(RowSum(s, i)));
-      shared.own[i] = sum;
-      Publish(x + s.first + i, Tagged(sum, tag));
+  __device__ void Finish(int phase, const Slice& s, int begin, int units, float bias, uint32_t tag) {
+    for (int i = threadIdx.x; i < units; i += kThreads) {
+      const int row = s.first + begin + i;
+      const float sum = RowSum(s.slices, i * s.each);
+      switch (phase) {
+        case kQkv: Publish(qkv + row, Tagged(sum + bias, tag)); break;
+        case kGateUp: Publish(gated + row, Tagged(Gated(Round(sum), Round(RowSum(s.slices, i * 2 + 1)), a.gelu), tag)); break;
+        case kLogits: a.logits[row] = sum; break;
+        default: {  // the residual: x += product
+          const float after = Round(shared.own[i] + Round(sum));
+          shared.own[i] = after;
+          Publish(x + row, Tagged(after, tag));
+        }
+      }
     }
-    Stamp();
-  }
-  __device__ void FinishGated(const Slice& s, uint32_t tag) {
-    for (int i = threadIdx.x; i < s.units; i += kThreads) {
-      Publish(gated + s.first + i, Tagged(Gated(Round(RowSum(s, 2 * i)), Round(RowSum(s, 2 * i + 1)), a.gelu), tag));
-    }
-    Stamp();
-  }
-  __device__ void Logits() {
-    const Product p = ProductsOf(a.shape).logits;
-    const Slice all = OwnSlice(p);
-    const int most = kMaxParts / all.slices;  // rows at once: whole tiles
-    for (int begin = 0; begin < all.units; begin += most) {
-      Slice s = all;
-      s.first = all.first + begin;
-      s.units = min(most, all.units - begin);
-      s.tiles = (s.units + s.tile_units - 1) / s.tile_units;
-      Multiply(p, s);
-      for (int i = threadIdx.x; i < s.units; i += kThreads) a.logits[s.first + i] = RowSum(s, i);
-      Sync();
-    }
-    Stamp();
   }
 
   // --- attention: a block takes one key head over one split
@@ -392,10 +430,10 @@ struct Consumer {
       *reinterpret_cast<uint2*>(heads + i) = Untagged(v[0]);
     }
     Sync();
-    const RotateArgs rotate{a.angles, layer.query_norm, layer.key_norm, a.norm_offset, a.norm_eps};
+    const RotateArgs rotate{reinterpret_cast<const Bf16*>(shared.angles), layer.query_norm, layer.key_norm, a.norm_offset, a.norm_eps};
     for (int q = warp; q < kQueries; q += kWarps) {
       float low[kDim / 64] = {}, high[kDim / 64] = {};
-      if (q < group) RotateHead<kDim>(heads + q * kDim, layer.query_norm, rotate, position, low, high);
+      if (q < group) RotateHead<kDim>(heads + q * kDim, layer.query_norm, rotate, 0, low, high);
 #pragma unroll
       for (int i = 0; i < kDim / 64; ++i) {
         const int d = PairAt<kDim>(lane, i);
@@ -411,7 +449,7 @@ struct Consumer {
       for (int part = 0; part < 2; ++part) {
         const Bf16* from = heads + (group + part) * kDim;
         if (part == 0) {
-          RotateHead<kDim>(from, layer.key_norm, rotate, position, low, high);
+          RotateHead<kDim>(from, layer.key_norm, rotate, 0, low, high);
         } else {
           LoadHead<kDim>(from, low, high);
         }
@@ -481,29 +519,31 @@ struct Consumer {
   // The splits' blocks share the joining of their heads.
   template <int kDim>
   __device__ void JoinSplits(int first_head, int group, int count, int split, uint32_t tag) {
+    const int all = group * kDim, begin = all * split / count, end = all * (split + 1) / count;
+    uint64_t words[kMaxTokenSplits];
+    const auto look = [&](int i) {
+#pragma unroll
+      for (int s = 0; s < kMaxTokenSplits; ++s) words[s] = i < end && s < count ? Look(PartialOf<kDim>(first_head + i / kDim, s) + i % kDim) : 0;
+    };
+    look(begin + static_cast<int>(threadIdx.x));  // on its way while the weights come
     for (int i = threadIdx.x; i < group * count; i += kThreads) {
       const uint64_t* from = PartialOf<kDim>(first_head + i / count, i % count) + kDim;
       const uint64_t top = Look(from), total = Look(from + 1);
       shared.split_weights[i % count][i / count] = make_float2(AwaitValue(top, from, tag), AwaitValue(total, from + 1, tag));
     }
     Sync();
-    const int all = group * kDim, from = all * split / count, to = all * (split + 1) / count;
-    for (int i = from + static_cast<int>(threadIdx.x); i < to; i += kThreads) {
+    for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += kThreads) {
+      if (i >= begin + kThreads) look(i);
       const int q = i / kDim, d = i % kDim;
       float top = -INFINITY, total = 0, value = 0;
       for (int s = 0; s < count; ++s) top = fmaxf(top, shared.split_weights[s][q].x);
-      for (int s = 0; s < count; s += 4) {
-        uint64_t words[4];
 #pragma unroll
-        for (int n = 0; n < 4; ++n) words[n] = s + n < count ? Look(PartialOf<kDim>(first_head + q, s + n) + d) : 0;
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          if (s + n >= count) continue;
-          const float2 w = shared.split_weights[s + n][q];
-          const float factor = exp2f(w.x - top);
-          total += factor * w.y;
-          value += factor * AwaitValue(words[n], PartialOf<kDim>(first_head + q, s + n) + d, tag);
-        }
+      for (int s = 0; s < kMaxTokenSplits; ++s) {
+        if (s >= count) continue;
+        const float2 w = shared.split_weights[s][q];
+        const float factor = exp2f(w.x - top);
+        total += factor * w.y;
+        value += factor * AwaitValue(words[s], PartialOf<kDim>(first_head + q, s) + d, tag);
       }
       Publish(attended + first_head * kDim + i, Tagged(value / total, tag));
     }
@@ -511,41 +551,39 @@ struct Consumer {
 
   template <int kDim>
   __device__ void Run(int id, int position) {
-    const TokenShape& s = a.shape;
-    const int units = s.kv_heads * SplitsOf(position).count;
-    const Bf16* embedded = a.embedding + static_cast<int64_t>(id) * s.hidden;
-    const Products products = ProductsOf(s);
-    const Slice qkv_slice = OwnSlice(products.qkv), output_slice = OwnSlice(products.output), gate_up_slice = OwnSlice(products.gate_up),
-                down_slice = OwnSlice(products.down);
-    for (int i = threadIdx.x; i < output_slice.units; i += kThreads) shared.own[i] = __bfloat162float(embedded[output_slice.first + i]);
-    const uint32_t begin = static_cast<uint32_t>(*a.steps) * 2 * s.layers;
-    for (int index = 0; index < s.layers; ++index) {
-      const TokenLayer layer = a.layers[index];
-      const uint32_t tag = (begin + 2 * index) & kTagMask, after_mlp = (begin + 2 * index + 1) & kTagMask;
-      Norm norm = LoadNorm(layer.input_norm);
-      const float bias = LoadBias(qkv_slice, layer.qkv_bias);
-      StageNormed(index == 0 ? embedded : nullptr, (begin + 2 * index - 1) & kTagMask, norm);
-      Multiply(products.qkv, qkv_slice);
-      FinishQkv(qkv_slice, bias, tag);
-      if (static_cast<int>(blockIdx.x) < units) Attend<kDim>(layer, index, position, tag);
-      Sync();
-      Stamp();
-      StageWords(attended, s.heads * kDim, tag);
-      Stamp();
-      Multiply(products.output, output_slice);
-      FinishAdd(output_slice, tag);
-      norm = LoadNorm(layer.mlp_norm);
-      StageNormed(nullptr, tag, norm);
-      Multiply(products.gate_up, gate_up_slice);
-      FinishGated(gate_up_slice, tag);
-      StageWords(gated, s.intermediate, tag);
-      Stamp();
-      Multiply(products.down, down_slice);
-      FinishAdd(down_slice, after_mlp);
+    const int layers_count = a.shape.layers, units = a.shape.kv_heads * SplitsOf(position).count;
+    const Bf16* embedded = a.embedding + static_cast<int64_t>(id) * a.shape.hidden;
+    for (int i = threadIdx.x; i < shared.slices[kOutput].units; i += kThreads) {
+      shared.own[i] = __bfloat162float(embedded[shared.slices[kOutput].first + i]);
     }
-    const Norm norm = LoadNorm(a.final_norm);
-    StageNormed(nullptr, (begin + 2 * s.layers - 1) & kTagMask, norm);
-    Logits();
+    const uint32_t writes = static_cast<uint32_t>(*a.steps) * 2 * layers_count;  // of x, until this step
+    for (int item = 0; item <= 4 * layers_count; ++item) {
+      const int index = item / 4, phase = index == layers_count ? kLogits : item % 4;
+      const TokenLayer& layer = layers[min(index, layers_count - 1)];
+      const uint32_t tag = (writes + 2 * index) & kTagMask;
+      if (phase == kOutput || phase == kDown) {
+        if (phase == kOutput) {
+          if (static_cast<int>(blockIdx.x) < units) Attend<kDim>(layer, index, position, tag);
+          Sync();
+          Stamp();
+        }
+        StageWords(phase == kOutput ? attended : gated, shared.slices[phase].in, tag);
+      } else {
+        StageNormed(item == 0 ? embedded : nullptr, phase == kGateUp ? tag : (tag - 1) & kTagMask,
+                    phase == kLogits ? a.final_norm : phase == kQkv ? layer.input_norm : layer.mlp_norm);
+      }
+      Stamp();
+      const Slice s = shared.slices[phase];
+      const bool biased = phase == kQkv && layer.qkv_bias != nullptr && static_cast<int>(threadIdx.x) < s.units;
+      const float bias = biased ? __bfloat162float(layer.qkv_bias[s.first + threadIdx.x]) : 0.0f;  // of the thread's unit
+      const int most = kMaxParts / kWarps * s.tile_units;  // units whose sums there is room for: less than all of the logits alone
+      for (int begin = 0; begin < s.units; begin += most) {
+        if (begin > 0) Sync();
+        Multiply(s, min(most, s.units - begin));
+        Finish(phase, s, begin, min(most, s.units - begin), bias, phase == kDown ? (tag + 1) & kTagMask : tag);
+      }
+      Stamp();
+    }
     // All blocks have read the number of the step once they have come here.
     if (threadIdx.x == 0 && atomicAdd(a.steps + 1, 1) == static_cast<int32_t>(gridDim.x) - 1) {
       a.steps[0] = static_cast<int32_t>(static_cast<uint32_t>(a.steps[0]) + 1);
@@ -558,8 +596,9 @@ template <int kDim>
 __global__ void __launch_bounds__(kThreads + 32, 1) TokenStepKernel(const __grid_constant__ TokenStepArgs a) {
   unsigned char* memory = DynamicShared();
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  const int stage_numbers = StageNumbers(a.shape), ring_from = kInputsAt + InputBytes(a.shape);
-  const int stages = Stages(a.shape, a.shared_bytes);
+  TokenLayer* layers = reinterpret_cast<TokenLayer*>(memory + kLayersAt);
+  const int inputs_at = InputsAt(a.shape), ring_from = inputs_at + InputBytes(a.shape);
+  const int stage_numbers = StageNumbers(a.shape), stages = Stages(a.shape, a.shared_bytes);
   const int position = a.positions[0];
   if (position < 0) return;
   if (threadIdx.x == 0) {
@@ -569,25 +608,20 @@ __global__ void __launch_bounds__(kThreads + 32, 1) TokenStepKernel(const __grid
     }
     PublishBarriers();
   }
+  for (int i = static_cast<int>(threadIdx.x); i < a.shape.layers; i += kThreads + 32) layers[i] = a.layers[i];
+  if (threadIdx.x < kPhases) {
+    shared.slices[threadIdx.x] = SliceOf(ProductOf(a.shape, static_cast<int>(threadIdx.x)), static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
+  }
+  if (threadIdx.x < kDim / 2) shared.angles[threadIdx.x] = reinterpret_cast<const uint32_t*>(a.angles)[static_cast<int64_t>(position) * (kDim / 2) + threadIdx.x];
   __syncthreads();
   if (threadIdx.x < kThreads) {
     const Words w = WordsOf(a.shape);
-    Consumer consumer{a, shared, memory + kInputsAt, memory + ring_from, stage_numbers, stages, a.words + w.x, a.words + w.qkv, a.words + w.attended,
+    Consumer consumer{a, shared, memory + inputs_at, memory + ring_from, layers, stage_numbers, stages, a.words + w.x, a.words + w.qkv, a.words + w.attended,
                       a.words + w.gated, reinterpret_cast<uint64_t*>(a.words + w.partial)};
     const int source = a.sources[0];
     consumer.template Run<kDim>(max(0, source >= 0 ? source : a.draws[-1 - source].id), position);
   } else if (threadIdx.x == kThreads) {
-    Producer producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages};
-    const Products p = ProductsOf(a.shape);
-    const Slice qkv = OwnSlice(p.qkv), output = OwnSlice(p.output), gate_up = OwnSlice(p.gate_up), down = OwnSlice(p.down);
-    for (int index = 0; index < a.shape.layers; ++index) {
-      const TokenLayer& layer = a.layers[index];
-      producer.Copy(p.qkv, qkv, layer.qkv);
-      producer.Copy(p.output, output, layer.output);
-      producer.Copy(p.gate_up, gate_up, layer.gate_up);
-      producer.Copy(p.down, down, layer.down);
-    }
-    producer.Copy(p.logits, OwnSlice(p.logits), a.head);
+    Producer{SharedAddress(shared.full), SharedAddress(shared.empty), SharedAddress(memory + ring_from), stage_numbers, stages}.Run(a, shared.slices, layers);
   }
 }
 
@@ -618,12 +652,9 @@ bool TokenStepServes(const TokenShape& s, int processors, int shared_bytes) {
   if (s.kv_heads < 1 || s.kv_heads > processors || s.heads / s.kv_heads > kQueries) return false;
   if (s.hidden % 8 != 0 || s.intermediate % 8 != 0 || s.hidden > kMaxNormSteps * kThreads * 4) return false;
   if (Stages(s, shared_bytes) < 2 || s.hidden / processors + 1 > kMaxOwnRows) return false;
-  const Products all = ProductsOf(s);
-  if (all.qkv.out / processors >= kThreads) return false;
-  for (const Product& p : {all.qkv, all.output, all.gate_up, all.down}) {
-    const Slice slice = SliceOf(p, 0, processors);
-    const int most = (p.paired ? 2 : 1) * (p.out / (p.paired ? 2 : 1) / processors + 1);
-    if (most * slice.slices > kMaxParts || p.in > kMaxSteps * slice.slices * 256) return false;
+  for (int phase = 0; phase < kPhases; ++phase) {
+    const Slice slice = SliceOf(ProductOf(s, phase), processors - 1, processors);  // no block has more
+    if (slice.steps > kMaxSteps || (phase != kLogits && slice.tiles * kWarps > kMaxParts) || (phase == kQkv && slice.units > kThreads)) return false;
   }
   return true;
 }

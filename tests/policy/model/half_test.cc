@@ -1,8 +1,11 @@
 #include "tests/support/catch_torch.h"
 
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "policy/model/cpu_kernels.h"
 #include "policy/model/decoder.h"
 #include "policy/model/rows.h"
 #include "tests/support/memory_folder.h"
@@ -60,6 +63,46 @@ void AddBuffers(Decoder& decoder) {
 
 double RelativeError(const at::Tensor& got, const at::Tensor& want) {
   return ((got.to(at::kDouble) - want.to(at::kDouble)).norm() / want.to(at::kDouble).norm()).item<double>();
+}
+
+std::vector<uint16_t> Bits(const at::Tensor& halves) {
+  const at::Tensor t = halves.contiguous();
+  const uint16_t* from = static_cast<const uint16_t*>(t.const_data_ptr());
+  return std::vector<uint16_t>(from, from + t.numel());
+}
+
+TEST_CASE("A product of bf16 on the CPU adds exact products up in fp32, and a row's bits are its own", "[policy][model]") {
+  at::manual_seed(3);
+  for (const auto& [rows, in, out] : {std::array<int64_t, 3>{1, 2, 1}, {3, 33, 31}, {8, 64, 32}, {9, 127, 70}, {23, 640, 96}}) {
+    INFO(rows << " x " << in << " -> " << out);
+    const at::Tensor x = at::randn({rows, in}), weight = at::randn({out, in}).to(at::kBFloat16), bias = at::randn({out});
+    std::vector<uint16_t> packed(cpu::PackedHalfSize(out, in), 0x7fc0), halves(rows * (in + in % 2), 0x7fc0);
+    const int64_t panels = (out + cpu::kPanel - 1) / cpu::kPanel;
+    cpu::PackWeight(Bits(weight).data(), out, in, 0, panels, packed.data());
+    cpu::RoundRows(x.const_data_ptr<float>(), in, 0, rows, halves.data());
+    at::Tensor got = at::empty({rows, out}), one = at::empty({rows, out});
+    cpu::Linear(halves.data(), packed.data(), bias.const_data_ptr<float>(), in, out, 0, rows, 0, panels, got.mutable_data_ptr<float>());
+    for (int64_t r = 0; r < rows; ++r) {
+      cpu::Linear(halves.data(), packed.data(), bias.const_data_ptr<float>(), in, out, r, r + 1, 0, panels, one.mutable_data_ptr<float>());
+    }
+    CHECK(at::equal(got, one));
+    const at::Tensor exact = at::mm(x.to(at::kBFloat16).to(at::kDouble), weight.to(at::kDouble).t()) + bias.to(at::kDouble);
+    CHECK((got.to(at::kDouble) - exact).abs().max().item<double>() < 1e-6 * static_cast<double>(in) + 1e-6);
+  }
+}
+
+TEST_CASE("Rows are rounded to bf16 as ATen rounds them; a NaN stays one, and infinity", "[policy][model]") {
+  const at::Tensor special = at::tensor({0.0f, -0.0f, 1.00390625f, 1.01171875f, 3.4e38f, -3.4e38f, INFINITY, -INFINITY, 1e-40f, 65535.0f});
+  const at::Tensor x = at::cat({special, at::randn({1001})}).unsqueeze(0);
+  std::vector<uint16_t> got(x.size(1) + 1, 1);
+  cpu::RoundRows(x.const_data_ptr<float>(), x.size(1), 0, 1, got.data());
+  std::vector<uint16_t> wanted = Bits(x.to(at::kBFloat16));
+  wanted.push_back(0);
+  CHECK(got == wanted);
+  const uint32_t kinds[] = {0x7fffffff, 0x7f800001, 0xffffffff, 0xff800001};
+  std::vector<uint16_t> nans(4);
+  cpu::RoundRows(reinterpret_cast<const float*>(kinds), 4, 0, 1, nans.data());
+  for (uint16_t bits : nans) CHECK((bits & 0x7fff) > 0x7f80);
 }
 
 TEST_CASE("A bf16 model's loss and fp32 gradients are those of fp32 up to bf16's rounding", "[policy][model]") {

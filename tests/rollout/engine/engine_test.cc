@@ -82,7 +82,8 @@ TEST_CASE("The engine's log-probs are the learner's, to the bit", "[rollout][eng
   }
 }
 
-TEST_CASE("With bf16 weights on the CPU the arithmetic is fp32 over the rounded weights", "[rollout][engine]") {
+// Only the inputs of products are rounded: 2^-9 of each, in sums of some dozen.
+TEST_CASE("With bf16 weights on the CPU log-probs are those of fp32 up to the rounding of products' inputs, whatever the batch", "[rollout][engine]") {
   at::set_num_threads(1);
   for (const bool gemma : {false, true}) {
     policy::ModelConfig config = TinyConfig();
@@ -97,11 +98,27 @@ TEST_CASE("With bf16 weights on the CPU the arithmetic is fp32 over the rounded 
       flat.copy_(half->parameters().flat());
     }
     const std::vector<GenerationRequest> requests{Request({1, 2, 3}, 3, 1, 40), Request(LongPrompt(33, 5), 2, 2, 30)};
-    const auto got = Run(*half, requests), wanted = Run(*full, requests);
+    const auto together = Run(*half, requests);
     for (size_t i = 0; i < requests.size(); ++i) {
-      for (size_t j = 0; j < got[i].size(); ++j) CHECK(Same(got[i][j], wanted[i][j]));
+      const auto alone = Run(*half, {requests[i]})[0];
+      std::vector<trainer::TrainSequence> sequences;
+      for (const Sample& sample : together[i]) sequences.push_back(trainer::PromptAndResponse(requests[i].prompt_ids, sample.ids));
+      const auto scores = trainer::ScoreSequences(*full, sequences, requests[i].sampling.temperature, 128).value();
+      for (size_t j = 0; j < alone.size(); ++j) {
+        CHECK(Same(together[i][j], alone[j]));
+        double sum = 0;
+        for (size_t t = 0; t < alone[j].ids.size(); ++t) sum += std::abs(scores[j][requests[i].prompt_ids.size() + t] - alone[j].log_probs[t]);
+        CHECK(sum / static_cast<double>(alone[j].ids.size()) < 0.01);
+      }
     }
   }
+}
+
+TEST_CASE("A cache larger than the memory is refused with its size", "[rollout][engine]") {
+  const auto decoder = MakeDecoder(TinyConfig());
+  const auto engine = NativeEngine::Create({.cache_bytes = int64_t{1} << 60}, *decoder);
+  CHECK(engine.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(engine.status().message()), Catch::Matchers::ContainsSubstring("no room for a cache of 1099511627776 MiB"));
 }
 
 TEST_CASE("Temperature 0 follows the most likely token", "[rollout][engine]") {

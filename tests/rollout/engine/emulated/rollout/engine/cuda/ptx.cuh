@@ -26,6 +26,7 @@ void Arrive(uint32_t barrier);
 void ArriveExpecting(uint32_t barrier, uint32_t bytes);
 void WaitForPhase(uint32_t barrier, uint32_t parity);
 inline uint64_t ReadOncePolicy() { return 0; }
+inline void PrefetchBulk(const void*, uint32_t) {}
 void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier, uint64_t policy);
 
 void LoadMatrices(uint32_t (&r)[4], uint32_t at);
