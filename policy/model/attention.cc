@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cmake/torch_pch.h"
+#include "policy/model/parallel.h"
 #include "policy/model/project.h"
 
 namespace hone::policy {
@@ -73,7 +74,7 @@ at::Tensor PagedTokens::Attend(int64_t layer, const at::Tensor& qkv_in, const At
   const float* x = qkv.const_data_ptr<float>();
   float* y = out.mutable_data_ptr<float>();
   Write(layer, x, width, shape);
-  at::parallel_for(0, tokens, 4, [&](int64_t begin, int64_t end) {
+  ParallelFor(0, tokens, 4, [&](int64_t begin, int64_t end) {
     std::vector<const float*> keys, values;
     std::vector<float> scratch;
     for (int64_t r = begin; r < end; ++r) {

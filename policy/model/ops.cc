@@ -5,6 +5,7 @@
 
 #include "cmake/torch_pch.h"
 #include "policy/model/cpu_kernels.h"
+#include "policy/model/parallel.h"
 #include "policy/model/project.h"
 
 namespace hone::policy {
@@ -20,7 +21,7 @@ float* Out(Tensor& t) { return t.mutable_data_ptr<float>(); }
 
 // Runs `body` over row ranges of about 16 k numbers each.
 void ForRows(int64_t rows, int64_t width, const std::function<void(int64_t, int64_t)>& body) {
-  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width)), body);
+  ParallelFor(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width)), body);
 }
 
 // --- linear
@@ -42,8 +43,8 @@ Tensor LinearForward(const Tensor& x, const Tensor& packed, const Tensor& bias, 
   const uint16_t* xh = halves.defined() ? static_cast<const uint16_t*>(halves.const_data_ptr()) : nullptr;
   constexpr int64_t kRows = 64, kPanels = 4;
   const int64_t row_tasks = (rows + kRows - 1) / kRows, panel_tasks = (panels + kPanels - 1) / kPanels;
-  const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, std::min(rows, kRows) * in / 8));
-  at::parallel_for(0, row_tasks * panel_tasks, grain, [&](int64_t begin, int64_t end) {
+  const int64_t work = std::min(rows, kRows) * in * kPanels * cpu::kPanel, grain = std::max<int64_t>(1, (1 << 19) / work);  // some 20 us
+  ParallelFor(0, row_tasks * panel_tasks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t r = task / panel_tasks * kRows, p = task % panel_tasks * kPanels;
       const int64_t row_end = std::min(rows, r + kRows), panel_end = std::min(panels, p + kPanels);
@@ -65,7 +66,7 @@ Tensor Product(const Tensor& a, const Tensor& b_in) {
   Tensor packed = at::empty({cpu::PackedWeightSize(n, k)}, b.options().requires_grad(false));
   const float* from = In(b);
   float* to = Out(packed);
-  at::parallel_for(0, panels, std::max<int64_t>(1, 16384 / (k * cpu::kPanel)), [&](int64_t begin, int64_t end) {
+  ParallelFor(0, panels, std::max<int64_t>(1, 16384 / (k * cpu::kPanel)), [&](int64_t begin, int64_t end) {
     cpu::PackMatrix(from, n, k, begin, end, to);
   });
   return LinearForward(a, packed, Tensor(), n);
@@ -118,7 +119,7 @@ struct RmsNormFunction : public Function<RmsNormFunction> {
     Tensor partial = at::zeros({parts, dim}, x.options());
     const float *xp = In(x), *wp = In(weight), *ip = In(inverse), *gp = In(dy);
     float *dxp = Out(dx), *pp = Out(partial);
-    at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(0, parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         cpu::RmsNormBackward(xp, wp, offset, ip, gp, dim, rows * p / parts, rows * (p + 1) / parts, dxp, pp + p * dim);
       }
@@ -234,7 +235,7 @@ struct AttentionFunction : public Function<AttentionFunction> {
     const float* x = In(qkv);
     const int64_t* off = offsets.const_data_ptr<int64_t>();
     float *y = Out(out), *ls = Out(log_sums);
-    at::parallel_for(0, sequences * kv_heads, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(0, sequences * kv_heads, 1, [&](int64_t begin, int64_t end) {
       SequenceKeys keys;
       std::vector<float> scratch;
       for (int64_t task = begin; task < end; ++task) {
@@ -272,7 +273,7 @@ struct AttentionFunction : public Function<AttentionFunction> {
     const float *x = In(qkv), *o = In(out), *ls = In(log_sums), *g = In(dout);
     const int64_t* off = offsets.const_data_ptr<int64_t>();
     float* dx = Out(dqkv);
-    at::parallel_for(0, sequences * kv_heads, 1, [&](int64_t begin, int64_t end) {
+    ParallelFor(0, sequences * kv_heads, 1, [&](int64_t begin, int64_t end) {
       SequenceKeys keys;
       std::vector<float> scratch;
       for (int64_t task = begin; task < end; ++task) {
@@ -378,7 +379,7 @@ const Tensor& PackedWeight::Get(const Tensor& weight) {
   panels_ = at::empty({half ? cpu::PackedHalfSize(out, in) : cpu::PackedWeightSize(out, in)}, weight.options().requires_grad(false));
   const void* from = weight.const_data_ptr();
   void* to = panels_.mutable_data_ptr();
-  at::parallel_for(0, panels, 4, [&](int64_t begin, int64_t end) {
+  ParallelFor(0, panels, 4, [&](int64_t begin, int64_t end) {
     if (half) {
       cpu::PackWeight(static_cast<const uint16_t*>(from), out, in, begin, end, static_cast<uint16_t*>(to));
     } else {

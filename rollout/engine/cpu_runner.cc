@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
+#include "policy/model/parallel.h"
 #include "policy/model/torch_status.h"
 #include "rollout/engine/philox.h"
 
@@ -98,7 +99,7 @@ absl::Status CpuRunner::LaunchDecode(absl::Span<const DecodeRow> steps) {
   const int64_t vocab = logits.size(1);
   const float* z = logits.const_data_ptr<float>();
   draws_.resize(steps.size());
-  at::parallel_for(0, static_cast<int64_t>(steps.size()), std::max<int64_t>(1, 4096 / vocab), [&](int64_t begin, int64_t end) {
+  policy::ParallelFor(0, static_cast<int64_t>(steps.size()), std::max<int64_t>(1, 4096 / vocab), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) draws_[i] = Draw(z + i * vocab, vocab, steps[i].draw);
   });
   return absl::OkStatus();
