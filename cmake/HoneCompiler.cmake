@@ -19,8 +19,12 @@ target_compile_options(hone_flags INTERFACE -pthread)
 target_include_directories(hone_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 
 if(HONE_SANITIZER)
-  target_compile_options(hone_flags INTERFACE -fsanitize=${HONE_SANITIZER} -fno-omit-frame-pointer -g)
-  target_link_options(hone_flags INTERFACE -fsanitize=${HONE_SANITIZER})
+  set(hone_sanitizers -fsanitize=${HONE_SANITIZER})
+  if(HONE_SANITIZER STREQUAL "fuzzer")  # clang's: coverage for libFuzzer, whose main only the targets of tests/fuzz link
+    set(hone_sanitizers -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  endif()
+  target_compile_options(hone_flags INTERFACE ${hone_sanitizers} -fno-omit-frame-pointer -g)
+  target_link_options(hone_flags INTERFACE ${hone_sanitizers})
 endif()
 
 find_program(HONE_LD NAMES ld.lld ld.gold)

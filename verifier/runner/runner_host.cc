@@ -87,36 +87,15 @@ bool SendBytes(int socket, const void* data, size_t bytes, const std::vector<int
 /// One message of exactly this type: 1, 0 at the end of the stream, -1 for anything else.
 template <class Message>
 int ReceiveExactly(int socket, Message* message, ucred* sender = nullptr) {
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
-  iovec part = {message, sizeof *message};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  // Room for credentials only where they are asked for, and then they come first: descriptors that a runner sends along
-  // find none, and the kernel closes them. Any room would let a candidate fill the judge's table of open files.
-  if (sender != nullptr) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-  }
-  ssize_t got;
-  do {
-    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && errno == ECONNRESET) return 0;
-  if (got == 0) {  // the end, or a message without bytes
+  // No room for descriptors: with any, a candidate could fill the judge's table of open files.
+  const ReceivedMessage got = ReceiveMessage(socket, message, sizeof *message, {.wait = false, .descriptors = 0, .sender = sender});
+  if (got.bytes < 0 && errno == ECONNRESET) return 0;
+  if (got.bytes == 0) {  // the end, or a message without bytes
     pollfd item = {socket, POLLRDHUP, 0};
     poll(&item, 1, 0);
     return (item.revents & (POLLHUP | POLLRDHUP)) != 0 ? 0 : -1;
   }
-  if (sender != nullptr) {
-    for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
-      if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_CREDENTIALS) {
-        std::memcpy(sender, CMSG_DATA(item), sizeof *sender);
-      }
-    }
-  }
-  // Cut control data: descriptors came along.
-  const bool whole = got == static_cast<ssize_t>(sizeof *message) && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+  const bool whole = got.bytes == static_cast<ssize_t>(sizeof *message) && !got.truncated && !got.dropped;
   return whole && message->magic == kRunnerMagic ? 1 : -1;
 }
 
