@@ -223,8 +223,12 @@ absl::Status Gguf::Reader::DescribeOne() {
   for (uint32_t i = 0; i < dimensions; ++i) {
     int64_t& size = tensor.shape[dimensions - 1 - i];
     HONE_RETURN_IF_ERROR(Number(size));
-    if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) return Bad(absl::StrCat(quoted, " has a bad shape"));
+    // Without its zeros, so that the product can be taken in any order.
+    if (size < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements)) {
+      return Bad(absl::StrCat(quoted, " has a bad shape"));
+    }
   }
+  elements = tensor.Elements();
   HONE_RETURN_IF_ERROR(Number(type));
   HONE_RETURN_IF_ERROR(Number(offset));
   const TypeFacts* facts = FactsOf(type);

@@ -5,14 +5,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/journal.h"
-#include "base/steady_time.h"
 #include "base/subprocess.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/hone_runs.h"
 
 namespace hone {
 namespace {
@@ -39,36 +35,23 @@ rewards:
   advantage: {name: dr_grpo}
 )";
 
-SpawnOptions Quickstart(const TempFolder& folder, const std::string& name, const std::vector<std::string>& more = {}) {
-  SpawnOptions options;
-  options.argv = {TestProgram("hone"), "quickstart", "--config", folder.path() + "/config.yaml", "--runs", folder.path(),
-                  "--name", name};
-  options.argv.insert(options.argv.end(), more.begin(), more.end());
-  return options;
-}
-
-std::string WeightsOf(const std::string& run, int step) {
-  const auto bytes = ReadFile(absl::StrCat(run, "/checkpoint/rl/step_", absl::Dec(step, absl::kZeroPad8), "/tensors.safetensors"));
-  REQUIRE(bytes.ok());
-  return Sha256Hex(*bytes);
-}
-
-TempFolder FolderWithConfig() {
-  auto folder = TempFolder::Create("quickstart-test");
-  REQUIRE(folder.ok());
-  REQUIRE(WriteFileAtomically(folder->path() + "/config.yaml", kConfig).ok());
-  return *std::move(folder);
-}
+struct Bench : testing::HoneRuns {
+  Bench() : HoneRuns("quickstart-test") { REQUIRE(WriteFileAtomically(Path("config.yaml"), kConfig).ok()); }
+  SpawnOptions Quickstart(const std::string& name, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"quickstart", "--config", Path("config.yaml"), "--name", name};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Command(arguments);
+  }
+};
 
 }  // namespace
 
 TEST_CASE("a quickstart leaves all its files, is not overwritten, and killed goes on to the same weights") {
-  const TempFolder folder = FolderWithConfig();
-  const auto whole = Run(Quickstart(folder, "whole"), absl::Minutes(3));
-  REQUIRE(whole.ok());
-  INFO(whole->output);
-  REQUIRE(whole->exit_code == 0);
-  const std::string run = folder.path() + "/whole";
+  const Bench bench;
+  const RunResult whole = bench.Run(bench.Quickstart("whole"));
+  INFO(whole.output);
+  REQUIRE(whole.exit_code == 0);
+  const std::string run = bench.Path("whole");
   for (const char* file : {"config.yaml", "policy/tokenizer.json", "evaluation_before.json", "evaluation_after.json",
                            "metrics.jsonl", "phases.json", "report.html"}) {
     INFO(file);
@@ -82,37 +65,26 @@ TEST_CASE("a quickstart leaves all its files, is not overwritten, and killed goe
   REQUIRE(read.ok());
   CHECK(read->groups == 4 * 2);
   CHECK(episodes == 4 * 2 * 2);
-  CHECK(WeightsOf(run, 2) != WeightsOf(run, 4));  // something was learned, so that equal weights below mean something
+  CHECK(bench.WeightsHash("whole", 2) != bench.WeightsHash("whole", 4));  // something was learned, so that equal weights below mean something
 
-  const auto again = Run(Quickstart(folder, "whole"), absl::Minutes(1));
-  REQUIRE(again.ok());
-  CHECK(again->exit_code == 2);
-  CHECK(absl::StrContains(again->output, "holds a run"));
+  const RunResult again = bench.Run(bench.Quickstart("whole"));
+  CHECK(again.exit_code == 2);
+  CHECK(absl::StrContains(again.output, "holds a run"));
 
-  auto child = Child::Spawn(Quickstart(folder, "killed"));
-  REQUIRE(child.ok());
-  const std::string killed = folder.path() + "/killed";
-  const SteadyTime deadline = SteadyTime::Now() + absl::Minutes(2);
-  while (!FileExists(killed + "/checkpoint/rl/step_00000002/COMMIT") && SteadyTime::Now() < deadline && !child->Ended()) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  child->Kill();
-
-  const auto resumed = Run(Quickstart(folder, "killed", {"--resume"}), absl::Minutes(3));
-  REQUIRE(resumed.ok());
-  INFO(resumed->output);
-  REQUIRE(resumed->exit_code == 0);
-  CHECK(WeightsOf(killed, 4) == WeightsOf(run, 4));
+  bench.KillAt(bench.Quickstart("killed"), "killed", 2);
+  const RunResult resumed = bench.Run(bench.Quickstart("killed", {"--resume"}));
+  INFO(resumed.output);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(bench.WeightsHash("killed", 4) == bench.WeightsHash("whole", 4));
 }
 
 TEST_CASE("a setting out of range is refused with its range before anything is written") {
-  const TempFolder folder = FolderWithConfig();
-  const auto result = Run(Quickstart(folder, "run", {"--set", "rl.group_size=1"}), absl::Minutes(1));
-  REQUIRE(result.ok());
-  CHECK(result->exit_code == 2);
-  CHECK(absl::StrContains(result->output, "rl.group_size"));
-  CHECK(absl::StrContains(result->output, "[2, 1024]"));
-  CHECK_FALSE(FileExists(folder.path() + "/run"));
+  const Bench bench;
+  const RunResult result = bench.Run(bench.Quickstart("run", {"--set", "rl.group_size=1"}));
+  CHECK(result.exit_code == 2);
+  CHECK(absl::StrContains(result.output, "rl.group_size"));
+  CHECK(absl::StrContains(result.output, "[2, 1024]"));
+  CHECK_FALSE(FileExists(bench.Path("run")));
 }
 
 }  // namespace hone

@@ -6,13 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/journal.h"
-#include "base/steady_time.h"
 #include "base/subprocess.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/hone_runs.h"
 
 namespace hone {
 namespace {
@@ -51,34 +48,16 @@ rewards:
   advantage: {name: dr_grpo}
 )";
 
-struct Bench {
-  TempFolder folder = *TempFolder::Create("train-test");
-
-  Bench() {
+struct Bench : testing::HoneRuns {
+  Bench() : HoneRuns("train-test") {
     REQUIRE(WriteFileAtomically(Path("start.yaml"), kStart).ok());
     REQUIRE(WriteFileAtomically(Path("train.yaml"), kTrain).ok());
-  }
-  std::string Path(const std::string& name) const { return folder.path() + "/" + name; }
-  SpawnOptions Command(std::vector<std::string> arguments) const {
-    SpawnOptions options;
-    options.argv = {TestProgram("hone")};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    options.argv.insert(options.argv.end(), {"--runs", folder.path()});
-    return options;
   }
   SpawnOptions Train(const std::string& name, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments = {"train", Path("train.yaml"), "--name", name, "--set",
                                           "policy.start=" + Path("start")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Command(arguments);
-  }
-  RunResult Run(const SpawnOptions& options) const {
-    const absl::StatusOr<RunResult> result = hone::Run(options, absl::Minutes(3));
-    REQUIRE(result.ok());
-    return *result;
-  }
-  std::string Checkpoint(const std::string& run, int step) const {
-    return Path(absl::StrCat(run, "/checkpoint/rl/step_", absl::Dec(step, absl::kZeroPad8)));
   }
   std::string Blobs(const std::string& run, int step) const {
     std::string all;
@@ -127,8 +106,7 @@ TEST_CASE("hone train goes on from a quickstart's checkpoint and, killed, to the
   const Kept groups = GroupsOf(bench.Path("whole/journal.jsonl.zst"));
   CHECK(groups.groups.size() == 5 * 3);
   CHECK(groups.retries > 0);  // buffered dynamic retry came to act
-  CHECK(*ReadFile(bench.Checkpoint("whole", 5) + "/tensors.safetensors") !=
-        *ReadFile(bench.Checkpoint("whole", 3) + "/tensors.safetensors"));
+  CHECK(bench.WeightsHash("whole", 5) != bench.WeightsHash("whole", 3));
 
   // What it recorded is what noise-floor reads.
   SpawnOptions floor;
@@ -154,18 +132,11 @@ TEST_CASE("hone train goes on from a quickstart's checkpoint and, killed, to the
   CHECK(GroupsOf(bench.Path("samples/rollout.jsonl.zst")).groups.size() == 2);
   CHECK(FileExists(bench.Path("samples/rollout.json")));
 
-  absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
-  REQUIRE(child.ok());
-  const SteadyTime deadline = SteadyTime::Now() + absl::Minutes(2);
-  while (!FileExists(bench.Checkpoint("killed", 2) + "/COMMIT") && SteadyTime::Now() < deadline && !child->Ended()) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  child->Kill();
+  bench.KillAt(bench.Train("killed"), "killed", 2);
   const RunResult resumed = bench.Run(bench.Command({"train", "--name", "killed", "--resume"}));
   INFO(resumed.output);
   REQUIRE(resumed.exit_code == 0);
-  CHECK(Sha256Hex(*ReadFile(bench.Checkpoint("killed", 5) + "/tensors.safetensors")) ==
-        Sha256Hex(*ReadFile(bench.Checkpoint("whole", 5) + "/tensors.safetensors")));
+  CHECK(bench.WeightsHash("killed", 5) == bench.WeightsHash("whole", 5));
   const Kept again = GroupsOf(bench.Path("killed/journal.jsonl.zst"));
   REQUIRE(again.groups.size() >= groups.groups.size());  // those of a step that the kill cut off stand there twice
   CHECK(std::vector<std::string>(again.groups.end() - 6, again.groups.end()) ==

@@ -250,13 +250,20 @@ class PythonMusifier {
     return !name.empty() && absl::ascii_isupper(static_cast<unsigned char>(name[0]));
   }
 
+  /// Whether token `i` begins a line that is kImportLine and nothing else.
+  bool IsImportLine(size_t i) const {
+    const size_t begin = tokens_[i].begin;
+    return Text(i) == "import" && (begin == 0 || text_[begin - 1] == '\n') && absl::StartsWith(text_.substr(begin), kImportLine);
+  }
+
   void Import() {
-    const size_t has = text_.find(kImportLine);
-    if (direction_ == Direction::kToCuda) {
-      if (has != absl::string_view::npos) Replace(has, has + kImportLine.size(), "");
-      return;
+    bool has = false;
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      if (!IsImportLine(i)) continue;
+      has = true;
+      if (direction_ == Direction::kToCuda) Replace(tokens_[i].begin, tokens_[i].begin + kImportLine.size(), "");
     }
-    if (has != absl::string_view::npos || replaced_ == 0) return;
+    if (direction_ == Direction::kToCuda || has || replaced_ == 0) return;
     for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
       const bool line_start = i == 0 || tokens_[i - 1].line != tokens_[i].line;
       if (!line_start || Text(i) != "import" || Text(i + 1) != "torch" || Text(i + 2) == ".") continue;

@@ -50,13 +50,12 @@ absl::StatusOr<Json> ParseBody(const std::string& body) {
   if (const int depth = DepthOf(body); depth > kMaxDepth) {
     return absl::InvalidArgumentError(absl::StrCat("the body nests ", depth, " levels deep; at most ", kMaxDepth, " are read"));
   }
-  std::string reason = "the body is not JSON";
   try {
     return Json::parse(body);
-  } catch (const Json::parse_error& error) {
-    const absl::string_view what = error.what();
-    const size_t colon = what.find("parse error");
-    return absl::InvalidArgumentError(absl::StrCat(reason, ": ", ToUtf8(what.substr(colon == absl::string_view::npos ? 0 : colon, 200))));
+  } catch (const Json::exception& error) {  // a number beyond a double is no parse_error
+    absl::string_view what = error.what();
+    if (const size_t end = what.find("] "); end != absl::string_view::npos) what.remove_prefix(end + 2);  // of the library's own code
+    return absl::InvalidArgumentError(absl::StrCat("the body is not JSON: ", ToUtf8(what.substr(0, 200))));
   }
 }
 

@@ -17,14 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/journal.h"
-#include "base/subprocess.h"
 #include "base/steady_time.h"
+#include "base/subprocess.h"
 #include "tests/cli/train/kernel_model.h"
 #include "tests/support/free_port.h"
+#include "tests/support/hone_runs.h"
 #include "tests/support/process_tree.h"
-#include "tests/support/test_programs.h"
 #include "trainer/checkpoint/checkpoint.h"
 
 namespace hone::cli {
@@ -56,24 +55,14 @@ rewards:
   turns: {name: single_score}
 )";
 
-struct Bench {
-  TempFolder folder = *TempFolder::Create("lora-run");
-
-  Bench() {
+struct Bench : testing::HoneRuns {
+  Bench() : HoneRuns("lora-run") {
     WriteKernelModel(Path("model"));
     REQUIRE(MakeFolders(Path("tasks")).ok());
     WriteTask(Path("tasks"), "negate", "-x", "train");
     WriteTask(Path("tasks"), "double", "2 * x", "train");
     WriteTask(Path("tasks"), "copy", "x * 1", "held_out");
     REQUIRE(WriteFileAtomically(Path("train.yaml"), kTrain).ok());
-  }
-  std::string Path(const std::string& name) const { return folder.path() + "/" + name; }
-  SpawnOptions Command(std::vector<std::string> arguments) const {
-    SpawnOptions options;
-    options.argv = {TestProgram("hone")};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    options.argv.insert(options.argv.end(), {"--runs", folder.path()});
-    return options;
   }
   SpawnOptions Train(const std::string& name, std::vector<std::string> more = {}) const {
     std::vector<std::string> arguments = {"train", Path("train.yaml"), "--name", name, "--set", "policy.start=" + Path("model"),
@@ -87,14 +76,6 @@ struct Bench {
                                           "verifier.build_slots=1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Command(arguments);
-  }
-  RunResult Run(const SpawnOptions& options) const {
-    const absl::StatusOr<RunResult> result = hone::Run(options, absl::Minutes(3));
-    REQUIRE(result.ok());
-    return *result;
-  }
-  std::string Checkpoint(const std::string& run, int step) const {
-    return Path(absl::StrCat(run, "/checkpoint/rl/step_", absl::Dec(step, absl::kZeroPad8)));
   }
 };
 
@@ -141,19 +122,10 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
     INFO(name);
     CHECK_FALSE(absl::StartsWith(name, "model/"));
   }
-  const auto hash = [&](const std::string& run, int step) {
-    return Sha256Hex(*ReadFile(bench.Checkpoint(run, step) + "/tensors.safetensors"));
-  };
-  CHECK(hash("whole", 3) != hash("whole", 1));
+  CHECK(bench.WeightsHash("whole", 3) != bench.WeightsHash("whole", 1));
 
   // Killed, stopped by the clock before another step, and gone on with.
-  absl::StatusOr<Child> child = Child::Spawn(bench.Train("killed"));
-  REQUIRE(child.ok());
-  const absl::Time deadline = absl::Now() + absl::Minutes(2);
-  while (!FileExists(bench.Checkpoint("killed", 1) + "/COMMIT") && absl::Now() < deadline && !child->Ended()) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  child->Kill();
+  bench.KillAt(bench.Train("killed"), "killed", 1);
   const RunResult stopped = bench.Run(bench.Command({"train", "--name", "killed", "--resume", "--max-seconds", "0.01"}));
   INFO(stopped.output);
   CHECK(stopped.exit_code == 0);
@@ -163,7 +135,7 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   const RunResult resumed = bench.Run(bench.Command({"train", "--name", "killed", "--resume"}));
   INFO(resumed.output);
   REQUIRE(resumed.exit_code == 0);
-  CHECK(hash("killed", 3) == hash("whole", 3));
+  CHECK(bench.WeightsHash("killed", 3) == bench.WeightsHash("whole", 3));
 
   // Sampled with its adapter, not without.
   const RunResult rollout = bench.Run(bench.Sample("rollout", "samples", {"--set", "sampling.samples=8"}));
