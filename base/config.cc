@@ -171,7 +171,7 @@ std::string ConfigReader::PathOf(absl::string_view key) const {
 }
 
 void ConfigReader::FailAt(const ConfigNode& node, absl::string_view path, absl::string_view message) {
-  if (error_.ok()) error_ = absl::InvalidArgumentError(absl::StrCat(node.where, ": ", path, ": ", message));
+  if (error_.ok()) error_ = internal::ConfigError(node.where, absl::StrCat(path, ": ", message));
 }
 
 /// Notes that `key` is known, and reads its value if there is one and nothing went wrong before.
@@ -283,8 +283,8 @@ void ConfigReader::Leave(ConfigReader& nested) {
 absl::Status ConfigReader::UnknownKey() const {
   for (const ConfigEntry& entry : node_->entries) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(entry.where, ": unknown key '", PathOf(entry.key), "'; ", Suggestion(entry.key, known_)));
+    return internal::ConfigError(entry.where,
+                                 absl::StrCat("unknown key '", PathOf(entry.key), "'; ", Suggestion(entry.key, known_)));
   }
   return absl::OkStatus();
 }
@@ -310,7 +310,7 @@ absl::StatusOr<ConfigFile> ConfigFile::Parse(absl::string_view text, const std::
                                              const std::vector<std::string>& overrides) {
   HONE_ASSIGN_OR_RETURN(ConfigNode root, internal::ParseYaml(text, name));
   if (root.kind != ConfigNode::Kind::kMap && root.kind != ConfigNode::Kind::kNull) {
-    return absl::InvalidArgumentError(absl::StrCat(root.where, ": expected keys and values, such as 'steps: 10'"));
+    return internal::ConfigError(root.where, "expected keys and values, such as 'steps: 10'");
   }
   for (const std::string& text : overrides) HONE_RETURN_IF_ERROR(internal::ApplyOverride(text, root));
   return ConfigFile(std::make_unique<ConfigNode>(std::move(root)));

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/one_line.h"
 #include "base/status_macros.h"
 
 namespace hone::internal {
@@ -62,7 +63,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::string Where(const YAML::Mark& mark) const { return absl::StrCat(name_, ":", mark.line + 1); }
   void Fail(const std::string& where, absl::string_view message) {
-    if (error_.ok()) error_ = absl::InvalidArgumentError(absl::StrCat(where, ": ", message));
+    if (error_.ok()) error_ = ConfigError(where, message);
   }
   ConfigNode NodeAt(const YAML::Mark& mark, ConfigNode::Kind kind) const {
     ConfigNode node;
@@ -133,7 +134,7 @@ class TreeBuilder : public YAML::EventHandler {
 
 absl::Status NotYaml(const std::string& name, const YAML::Exception& error) {
   const std::string where = error.mark.is_null() ? name : absl::StrCat(name, ":", error.mark.line + 1);
-  return absl::InvalidArgumentError(absl::StrCat(where, ": not YAML: ", error.msg));
+  return ConfigError(where, absl::StrCat("not YAML: ", error.msg));
 }
 
 ConfigEntry* FindMutable(ConfigNode& node, absl::string_view key) { return const_cast<ConfigEntry*>(node.Find(key)); }
@@ -152,13 +153,12 @@ absl::StatusOr<ConfigNode*> Descend(ConfigNode& node, absl::string_view part, co
   if (node.kind == ConfigNode::Kind::kList) {
     size_t index = 0;
     if (!absl::SimpleAtoi(part, &index) || index >= node.items.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": '", part, "' is not an index of a list with ", node.items.size(), " items"));
+      return ConfigError(where, absl::StrCat("'", part, "' is not an index of a list with ", node.items.size(), " items"));
     }
     return &node.items[index];
   }
   if (node.scalar()) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": '", part, "' is below a single value (", node.where, ")"));
+    return ConfigError(where, absl::StrCat("'", part, "' is below a single value (", node.where, ")"));
   }
   node.kind = ConfigNode::Kind::kMap;
   if (ConfigEntry* entry = FindMutable(node, part)) {
@@ -190,6 +190,10 @@ std::string NumberText(double value) {
   return std::string(buffer.data(), result.ptr);
 }
 
+absl::Status ConfigError(absl::string_view where, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(OneLine(where), ": ", OneLine(message)));
+}
+
 absl::StatusOr<ConfigNode> ParseYaml(absl::string_view text, const std::string& name) {
   TreeBuilder builder(name);
   try {
@@ -200,8 +204,7 @@ absl::StatusOr<ConfigNode> ParseYaml(absl::string_view text, const std::string& 
     ConfigNode root = builder.TakeRoot();
     TreeBuilder second(name);
     if (parser.HandleNextDocument(second)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(second.TakeRoot().where, ": a second YAML document; only one is allowed"));
+      return ConfigError(second.TakeRoot().where, "a second YAML document; only one is allowed");
     }
     if (root.where.empty()) root.where = absl::StrCat(name, ":1");
     return root;
@@ -214,13 +217,13 @@ absl::Status ApplyOverride(const std::string& override_text, ConfigNode& root) {
   const std::string where = absl::StrCat("--set ", override_text);
   const size_t equals = override_text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": expected key=value, such as sft.steps=10"));
+    return ConfigError(where, "expected key=value, such as sft.steps=10");
   }
   HONE_ASSIGN_OR_RETURN(ConfigNode value, ParseYaml(absl::string_view(override_text).substr(equals + 1), where));
   SetPlace(value, where);
   ConfigNode* node = &root;
   for (absl::string_view part : absl::StrSplit(override_text.substr(0, equals), '.')) {
-    if (part.empty()) return absl::InvalidArgumentError(absl::StrCat(where, ": an empty key"));
+    if (part.empty()) return ConfigError(where, "an empty key");
     HONE_ASSIGN_OR_RETURN(node, Descend(*node, part, where));
   }
   *node = std::move(value);

@@ -33,6 +33,9 @@ struct ConfigEntry {
   ConfigNode value;
 };
 
+/// kInvalidArgument, "where: message" in one line, whatever the user's value in it holds.
+absl::Status ConfigError(absl::string_view where, absl::string_view message);
+
 /// kInvalidArgument with file and line: not YAML, duplicate keys, aliases, tags, several documents, too deep.
 absl::StatusOr<ConfigNode> ParseYaml(absl::string_view text, const std::string& name);
 

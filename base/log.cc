@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "base/names.h"
+#include "base/one_line.h"
 #include "base/strings.h"
 
 namespace hone {
@@ -48,18 +49,6 @@ bool NeedsQuotes(absl::string_view text) {
     if (absl::ascii_isspace(c) || absl::ascii_iscntrl(c) || c == '"' || c == '=') return true;
   }
   return text.empty();
-}
-
-std::string OneLine(absl::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (absl::ascii_iscntrl(c)) {
-      out += absl::CEscape(absl::string_view(&c, 1));
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
