@@ -185,6 +185,7 @@ void PrintParts(const char* title) {
 
 void AddTerms(CLI::App& lab, Action& action) {
   CLI::App* command = lab.add_subcommand("terms", "List the terms, turn rules and advantages that a pipeline may name");
+  command->footer("Example:\n  hone lab terms");
   command->callback([&action] {
     action = [] {
       PrintParts<rewards::Term>("terms:");

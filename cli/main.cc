@@ -5,7 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/strings.h"
 #include "cli/command.h"
 
 namespace {
@@ -16,6 +20,24 @@ void WaitPassively(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
   execv("/proc/self/exe", argv);  // on failure the program goes on as it is
+}
+
+/// Empty, or why the first words of the command line name no command.
+std::string UnknownCommand(CLI::App& app, int argc, char** argv) {
+  CLI::App* command = &app;
+  for (int i = 1; i < argc && command->get_require_subcommand_min() > 0; ++i) {
+    const std::string word = argv[i];
+    std::vector<std::string> names;
+    CLI::App* named = nullptr;
+    for (CLI::App* each : command->get_subcommands({})) {
+      names.push_back(each->get_name());
+      if (names.back() == word) named = each;
+    }
+    if (named == nullptr && word.substr(0, 1) == "-") return "";
+    if (named == nullptr) return absl::StrCat("no command '", word, "'; did you mean '", hone::NearestWord(word, names), "'?");
+    command = named;
+  }
+  return "";
 }
 
 }  // namespace
@@ -45,6 +67,10 @@ int main(int argc, char** argv) {
   hone::cli::AddServe(app, action);
   hone::cli::AddTrain(app, action);
 #endif
+  if (const std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty()) {
+    std::fprintf(stderr, "hone: %s\n", unknown.c_str());
+    return hone::cli::kUsersInput;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -214,6 +214,7 @@ void AddList(CLI::App& parent, Action& action) {
   list->add_option("--split", options->split, "Only train or held_out")->check(CLI::IsMember({"train", "held_out"}));
   list->add_option("--family", options->family, "Only this family");
   list->add_flag("--json", options->json, "One JSON object a line");
+  list->footer("Example:\n  hone tasks list kernelbench.jsonl --family kernelbench_level1");
   list->callback([options, &action] { action = [options] { return Report(List(*options)); }; });
 }
 
@@ -223,6 +224,7 @@ void AddShow(CLI::App& parent, Action& action) {
   show->add_option("task", options->task, "Id in the built-in suite, or a task file")->required();
   show->add_flag("--json", options->json, "As one JSON object");
   show->add_flag("--signature", options->signature, "The entry point that a native candidate must define; starts a verifier");
+  show->footer("Example:\n  hone tasks show tempered_softmax --signature");
   show->callback([options, &action] { action = [options] { return Report(Show(*options)); }; });
 }
 
@@ -232,6 +234,7 @@ void AddImport(CLI::App& parent, Action& action) {
   CLI::App* import = parent.add_subcommand("import", "Reads foreign tasks, checks them and writes one collection");
   import->add_option("path", *path, "Task file, folder, KernelBench checkout or .jsonl")->required();
   import->add_option("--out", *out, "The collection to write (.jsonl)");
+  import->footer("Example:\n  hone tasks import ../KernelBench --out kernelbench.jsonl");
   import->callback([path, out, &action] { action = [path, out] { return Report(Import(*path, *out)); }; });
 }
 
@@ -246,6 +249,7 @@ void AddAudit(CLI::App& parent, Action& action) {
   audit->add_option("--python", arguments->audit.python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
   audit->add_option("--task-seconds", arguments->task_seconds, "Longest time for one task")->check(CLI::Range(1.0, 86400.0));
   audit->add_option("--threads", arguments->audit.threads, "Threads of the references")->check(CLI::Range(1, 1024));
+  audit->footer("Example:\n  hone tasks audit suite kernelbench.jsonl --markdown audit.md --out audited.jsonl");
   audit->callback([arguments, &action] {
     action = [arguments]() -> int {
       const absl::StatusOr<bool> sound = Audit(*arguments);

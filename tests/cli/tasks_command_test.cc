@@ -55,7 +55,7 @@ TEST_CASE("list shows each task of the asked-for split and family and no other",
   CHECK(!absl::StrContains(result.output, "column_peak"));
 }
 
-TEST_CASE("show prints the reference without its header, and an unknown id is the user's one-line error", "[cli][tasks]") {
+TEST_CASE("show prints the reference without its header, and an unknown id or command is the user's one-line error", "[cli][tasks]") {
   const RunResult shown = Hone({"show", "row_range"});
   CHECK(shown.exit_code == 0);
   CHECK(absl::StrContains(shown.output, "return x.amax(dim=1) - x.amin(dim=1)"));
@@ -64,6 +64,10 @@ TEST_CASE("show prints the reference without its header, and an unknown id is th
   CHECK(unknown.exit_code == 2);
   CHECK(IsOneLine(unknown.output));
   CHECK(absl::StrContains(unknown.output, "row_range"));
+  const RunResult command = Hone({"lst"});
+  CHECK(command.exit_code == 2);
+  CHECK(IsOneLine(command.output));
+  CHECK(absl::StrContains(command.output, "no command 'lst'; did you mean 'list'?"));
 }
 
 TEST_CASE("import writes a collection that list reads, and a bad task leaves nothing behind", "[cli][tasks]") {
