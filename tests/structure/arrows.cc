@@ -98,7 +98,7 @@ bool StartsAtRoot(const std::string& include) {
                      [&](const auto& arrow) { return absl::StartsWith(include, arrow.first); });
 }
 bool IsForCandidates(const std::string& path) {
-  return absl::StartsWith(path, "verifier/build/light/") ||
+  return StartsWithAny(path, {"verifier/build/light/", "verifier/build/opaque/"}) ||
          (absl::StartsWith(path, "verifier/device/") && absl::StrContains(path, "/include/"));
 }
 
