@@ -68,6 +68,7 @@ PERTURBATION_SECONDS = 10
 EXACT_ELEMENTS = 1 << 22  # of outputs whose error is measured
 EXACT_SECONDS = 0.5  # of one call whose error is measured
 KEPT_BYTES = 4 << 30  # of a device's memory, by torch's allocator
+COPIES = 16  # of a call's outputs, to learn what one costs a device
 
 DTYPES = {
     name: getattr(torch, name)
@@ -674,6 +675,7 @@ class Worker:
     def __init__(self):
         self.pools = {}
         self.nothing = torch.zeros(1, device=DEVICE)
+        self.square = None  # and their product: something to do for a device
 
     def fill(self, request, fds):
         if len(fds) != 1:
@@ -752,8 +754,7 @@ class Worker:
         }
 
     def time_on_device(self, pool, warm, calls, copies, events):
-        """Between two events of the device, around the calls. What a copy of the outputs costs is what it adds to the calls
-        when each is followed by one.
+        """Between two events of the device, around the calls.
 
         One call comes before, on a copy of a set so that the sets stay cold: the allocator may have given back its memory
         since the last round, and asking the driver for more takes longer than a round may be wrong by. Another one keeps the
@@ -764,28 +765,46 @@ class Worker:
             before = (calls[0][0], clones(calls[0][1]))
             for model, args in warm + [before]:
                 outputs = model(*args)
-                if copies:
-                    pool.copy_out(0, outputs)
+            copy_ns = self.copy_cost(pool, outputs) if copies else 0
             del args, outputs
-            lead = [] if events else [before]
-            plain = self.stretch(pool, lead, calls, False)
-            copied = self.stretch(pool, lead, calls, True) if copies else plain
+            call_ns = self.stretch([] if events else [before], calls)
         except Exception as error:
             raise blame("Model.forward", error) from None
-        return {"call_ns": [max(plain, 1) / len(calls)], "copy_ns": [max(copied - plain, 0) / len(calls)]}
+        return {"call_ns": [max(call_ns, 1)], "copy_ns": [copy_ns]}
 
-    def stretch(self, pool, lead, calls, copies):
-        """Nanoseconds of the calls, one after the other, behind those of `lead`."""
-        marks = [accelerator().Event(enable_timing=True) for _ in range(2)]
-        self.nothing.zero_()
-        accelerator().synchronize()
+    def copy_cost(self, pool, outputs):
+        """Nanoseconds that the device takes to copy a call's outputs: the copies wait behind a product that takes longer than
+        asking for them. What asking takes a process is not in it: how much of that a candidate's copies cost it depends on
+        whether it or the device is the slower one."""
+        if self.square is None:
+            self.square = torch.zeros(2048, 2048, device=DEVICE)
+            self.product = torch.mm(self.square, self.square)
+        pool.copy_out(0, outputs)
+        marks = self.marks()
+        torch.mm(self.square, self.square, out=self.product)
+        marks[0].record()
+        for _ in range(COPIES):
+            pool.copy_out(0, outputs)
+        return self.between(marks) / COPIES
+
+    def stretch(self, lead, calls):
+        """Nanoseconds of a call, one after the other, behind those of `lead`."""
+        marks = self.marks()
         for model, args in lead:
-            outputs = model(*args)
+            model(*args)
         marks[0].record()
         for model, args in calls:
-            outputs = model(*args)
-            if copies:
-                pool.copy_out(0, outputs)
+            model(*args)
+        return self.between(marks) / len(calls)
+
+    def marks(self):
+        """Two events of the device, which is idle and has this process's context."""
+        self.nothing.zero_()
+        accelerator().synchronize()
+        return [accelerator().Event(enable_timing=True) for _ in range(2)]
+
+    def between(self, marks):
+        """Nanoseconds from the first mark to now."""
         marks[1].record()
         accelerator().synchronize()
         return 1e6 * marks[0].elapsed_time(marks[1])
