@@ -75,7 +75,7 @@ TEST_CASE("An extension is compiled against tensors that are handles, and agains
           "[verifier][torch]") {
   const auto judge = [](const char* condition) {
     const std::string module = Module(kEager, "return extension.row_scale(x, self.weight)");
-    const std::string demand = absl::StrCat(condition, " HONE_INLINE\n#error other headers\n#endif\ntorch::Tensor row_scale(");
+    const std::string demand = absl::StrCat(condition, " HONE_INLINE\n#error another Tensor is wanted\n#endif\ntorch::Tensor row_scale(");
     return Judge(absl::StrReplaceAll(module, {{"torch::Tensor row_scale(", demand}}));
   };
   for (const char* condition : {"#ifndef", "#ifdef"}) {
