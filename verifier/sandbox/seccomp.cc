@@ -64,6 +64,32 @@ class Rules {
   int error_ = 0;
 };
 
+/// Calls that name a process by their first argument, 0 for the caller. What one runner sets of the next one's limits or place
+/// would be held against a candidate that did nothing.
+constexpr int kCallsOnProcesses[] = {SCMP_SYS(prlimit64), SCMP_SYS(sched_setaffinity)};
+void AllowForItself(Rules& rules) {
+  for (const int call : kCallsOnProcesses) rules.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, 0)});
+}
+void RefuseForOthers(Rules& rules) {
+  for (const int call : kCallsOnProcesses) rules.Add(SCMP_ACT_ERRNO(EPERM), call, {SCMP_A0(SCMP_CMP_NE, 0)});
+}
+
+/// Commands over descriptors, but for those that have the kernel send signals to a process of the caller's choice.
+void AllowDescriptorCommands(Rules& rules) {
+  for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW,
+                            F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_GETPIPE_SZ, F_SETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS}) {
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {SCMP_A1(SCMP_CMP_EQ, static_cast<uint64_t>(command))});
+  }
+}
+
+/// Device commands but those of sockets (0x89..), which set who gets signals: any that differs from them in some bit.
+void AllowDeviceCommands(Rules& rules) {
+  constexpr uint64_t kSockets = FIOSETOWN & 0xff00;
+  for (uint64_t bit = 0x100; bit <= 0x8000; bit <<= 1) {
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_MASKED_EQ, bit, ~kSockets & bit)});
+  }
+}
+
 /// The assembled program, by way of a memory file: the library writes to descriptors only.
 bool Export(void* context, std::vector<sock_filter>* program) {
   const int fd = memfd_create("filter", MFD_CLOEXEC);
@@ -116,19 +142,18 @@ bool Assemble(bool loading, std::vector<sock_filter>* program, std::string* erro
 
 /// What a GPU's driver asks for after its context exists.
 constexpr int kGpuCalls[] = {
-    SCMP_SYS(ioctl),       SCMP_SYS(mmap),          SCMP_SYS(mprotect),       SCMP_SYS(poll),
+    SCMP_SYS(mmap),        SCMP_SYS(mprotect),      SCMP_SYS(poll),
     SCMP_SYS(ppoll),       SCMP_SYS(pread64),       SCMP_SYS(newfstatat),     SCMP_SYS(statx),
     SCMP_SYS(stat),        SCMP_SYS(lstat),         SCMP_SYS(access),         SCMP_SYS(faccessat),
     SCMP_SYS(faccessat2),  SCMP_SYS(readlink),      SCMP_SYS(readlinkat),     SCMP_SYS(getdents64),
-    SCMP_SYS(fcntl),       SCMP_SYS(dup),           SCMP_SYS(eventfd2),       SCMP_SYS(pipe2),
+    SCMP_SYS(dup),         SCMP_SYS(eventfd2),      SCMP_SYS(pipe2),
     SCMP_SYS(epoll_wait),  SCMP_SYS(epoll_pwait),   SCMP_SYS(epoll_ctl),      SCMP_SYS(epoll_create1),
     SCMP_SYS(uname),       SCMP_SYS(getuid),        SCMP_SYS(geteuid),        SCMP_SYS(getgid),
     SCMP_SYS(getegid),     SCMP_SYS(getppid),       SCMP_SYS(getcwd),         SCMP_SYS(getrusage),
-    SCMP_SYS(times),       SCMP_SYS(prctl),         SCMP_SYS(prlimit64),      SCMP_SYS(getrlimit),
+    SCMP_SYS(times),       SCMP_SYS(prctl),         SCMP_SYS(getrlimit),
     SCMP_SYS(set_tid_address), SCMP_SYS(arch_prctl), SCMP_SYS(membarrier),    SCMP_SYS(get_mempolicy),
     SCMP_SYS(mbind),       SCMP_SYS(mlock),         SCMP_SYS(munlock),        SCMP_SYS(mincore),
-    SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(sched_setaffinity),
-    SCMP_SYS(restart_syscall), SCMP_SYS(memfd_create), SCMP_SYS(ftruncate),   SCMP_SYS(statfs),
+    SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(restart_syscall), SCMP_SYS(memfd_create), SCMP_SYS(ftruncate),   SCMP_SYS(statfs),
     SCMP_SYS(fstatfs),     SCMP_SYS(pselect6),      SCMP_SYS(select),         SCMP_SYS(rt_sigtimedwait),
 };
 
@@ -141,6 +166,10 @@ bool AssembleForGpu(bool loading, std::vector<sock_filter>* program, std::string
   Rules rules(context.get());
   rules.AddAll(SCMP_ACT_ALLOW, kAlwaysAllowed);
   rules.AddAll(SCMP_ACT_ALLOW, kGpuCalls);
+  AllowForItself(rules);
+  RefuseForOthers(rules);  // library code names its own threads so, and gets along without
+  AllowDescriptorCommands(rules);
+  AllowDeviceCommands(rules);
   constexpr uint64_t kCreating = O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE;
   rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kCreating, 0)});
   rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kCreating, 0)});
@@ -169,12 +198,12 @@ constexpr int kToolCalls[] = {
     SCMP_SYS(pread64),    SCMP_SYS(newfstatat), SCMP_SYS(statx),         SCMP_SYS(stat),         SCMP_SYS(lstat),
     SCMP_SYS(access),     SCMP_SYS(faccessat),  SCMP_SYS(faccessat2),    SCMP_SYS(readlink),     SCMP_SYS(readlinkat),
     SCMP_SYS(getcwd),     SCMP_SYS(mmap),       SCMP_SYS(mprotect),      SCMP_SYS(rt_sigaction), SCMP_SYS(getrusage),
-    SCMP_SYS(times),      SCMP_SYS(uname),      SCMP_SYS(fcntl),         SCMP_SYS(prlimit64),    SCMP_SYS(getrlimit),
+    SCMP_SYS(times),      SCMP_SYS(uname),      SCMP_SYS(getrlimit),
     SCMP_SYS(arch_prctl), SCMP_SYS(umask),      SCMP_SYS(set_tid_address), SCMP_SYS(getuid),     SCMP_SYS(geteuid),
     SCMP_SYS(getgid),     SCMP_SYS(getegid),    SCMP_SYS(dup),           SCMP_SYS(getdents64),
 };
 constexpr int kInterpreterCalls[] = {
-    SCMP_SYS(ioctl),     SCMP_SYS(poll),       SCMP_SYS(ppoll), SCMP_SYS(select),  SCMP_SYS(membarrier),
+    SCMP_SYS(poll),      SCMP_SYS(ppoll),      SCMP_SYS(select), SCMP_SYS(membarrier),
     SCMP_SYS(getppid),   SCMP_SYS(getrusage),  SCMP_SYS(dup2),  SCMP_SYS(sched_getscheduler),
     SCMP_SYS(memfd_create),
 };
@@ -209,7 +238,10 @@ bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::s
     if (talks || !talking) rules.Add(SCMP_ACT_ALLOW, call);
   }
   rules.AddAll(SCMP_ACT_ALLOW, kToolCalls);
+  AllowForItself(rules);
+  AllowDescriptorCommands(rules);
   if (talks) rules.AddAll(SCMP_ACT_ALLOW, kInterpreterCalls);
+  if (talks) AllowDeviceCommands(rules);
   if (use == QuietUse::kWritingTool) {
     rules.AddAll(SCMP_ACT_ALLOW, kWritingToolCalls);
   } else if (use == QuietUse::kGpuInterpreter) {
@@ -232,6 +264,7 @@ bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::s
 // What reaches past a process and its children.
 constexpr int kReachingCalls[] = {
     SCMP_SYS(kill),          SCMP_SYS(tkill),          SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
+    SCMP_SYS(tgkill),        SCMP_SYS(migrate_pages),  SCMP_SYS(move_pages),
     SCMP_SYS(pidfd_open),    SCMP_SYS(pidfd_getfd),    SCMP_SYS(pidfd_send_signal), SCMP_SYS(ptrace),
     SCMP_SYS(kcmp),          SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise),
     SCMP_SYS(socket),        SCMP_SYS(bind),           SCMP_SYS(connect),         SCMP_SYS(listen),
@@ -261,13 +294,15 @@ bool AssembleCompilingInterpreterFilter(std::vector<sock_filter>* program, std::
     if ((kNamespaces & bit) != 0) rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), {SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit)});
   }
   rules.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));  // hides its flags in memory; the C library falls back to the other
-  // A descriptor's owner gets signals of the setter's choice.
+  RefuseForOthers(rules);
+  // A descriptor's owner gets signals of the setter's choice. The kernel reads the lower half of the argument.
+  constexpr uint64_t kLower = 0xffffffff;
   for (const int command : {F_SETOWN, F_SETOWN_EX, F_SETSIG}) {
-    rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), {SCMP_A1(SCMP_CMP_EQ, static_cast<uint64_t>(command))});
+    rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), {SCMP_A1(SCMP_CMP_MASKED_EQ, kLower, static_cast<uint64_t>(command))});
   }
-  rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_EQ, FIOSETOWN)});
-  rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_EQ, SIOCSPGRP)});
-  rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_EQ, TIOCSTI)});
+  for (const int command : {FIOSETOWN, SIOCSPGRP, TIOCSTI}) {
+    rules.Add(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), {SCMP_A1(SCMP_CMP_MASKED_EQ, kLower, static_cast<uint64_t>(command))});
+  }
   if (rules.error() != 0 || !Export(context.get(), program)) {
     *error = std::string("libseccomp cannot make the compiling interpreter's filter: ") + strerror(rules.error());
     return false;
