@@ -106,7 +106,7 @@ absl::StatusOr<CheckResult> Checker::Check(const LaneJob& job, const TaskSets& s
   HONE_RETURN_IF_ERROR(MapStage(*run.runner, stage_, 0));
   const bool times_too = device_->table().clock_is_wall && job.build.checked_artefact == job.build.artefact;
   if (times_too) {
-    HONE_ASSIGN_OR_RETURN(run.result.opened.overhead_ns, MeasureOverhead(*device_, *run.runner));
+    HONE_ASSIGN_OR_RETURN(run.result.opened.costs, MeasureCosts(*device_, *run.runner));
   }
 
   const UniqueFd artefact(open(job.build.checked_artefact.c_str(), O_RDONLY | O_CLOEXEC));

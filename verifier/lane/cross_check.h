@@ -17,7 +17,8 @@ struct TimedEvidence {
   double overhead_ns = 0;         // of one message
   double disagreement_ns = 0;     // of a round: the judge's clock less the candidate's, median
   bool judged_by_wall = false;    // the judge's clock is what counts, and runs on while the host is busy elsewhere
-  double outside_ns = 0;          // processor time between rounds, mean; 0 where it is not known
+  double outside_ns = 0;          // a round: processor time between rounds, mean; where wall time counts, by how much the
+                                  // judge's own work before and after the message was delayed, median
   int64_t written_bytes = 0;      // outputs of one call
   double peak_bytes_per_ns = 0;   // of the device's memory; 0: not known
   uint64_t launches_checked = 0;  // of one checked call

@@ -77,7 +77,6 @@ class DeviceLane : public Lane {
     host.sandbox = options.sandbox;
     host.cpu_core = options.cpu_core;
     host.cores = lane->child_cores_;
-    host.pause = !lane->device_->table().clock_is_wall;  // not yet measured with a driver's threads in the process
     HONE_RETURN_IF_ERROR(lane->ChooseRunners(prefix.string(), &host));
     lane->MakeObserver(host);
     lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_);
@@ -156,7 +155,6 @@ class DeviceLane : public Lane {
     host.sandbox = options_.sandbox;
     host.cpu_core = options_.cpu_core;
     host.cores = child_cores_;
-    host.pause = !device_->table().clock_is_wall;
     HONE_RETURN_IF_ERROR(StartRunners(std::move(host), python_));
     return &python_;
   }

@@ -27,25 +27,42 @@ absl::Status MapStage(Runner& runner, Stage& stage, int outputs) {
   return absl::OkStatus();
 }
 
-absl::Status Wake(const Device& device, Runner& runner, SteadyTime deadline) {
-  if (!device.table().clock_is_wall) return absl::OkStatus();
-  return runner.Run(0, deadline).status();  // what it says is seen in the message that follows
+absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget) {
+  const DeviceTable& table = device.table();
+  const bool shared = table.clock_is_wall;
+  TimedMessage message;
+  const int64_t begin = shared ? table.clock_ns(device.get(), runner.pid()) : 0;
+  const bool cold = shared || calls > 0;  // by processor time an empty message costs the same
+  if (cold && table.evict != nullptr) HONE_RETURN_IF_ERROR(device.Check(table.evict(device.get()), "clearing the cache"));
+  if (shared) {  // what it says is seen in the message that follows
+    HONE_RETURN_IF_ERROR(budget.Charge([&](SteadyTime deadline) { return runner.Wake(deadline); }).status());
+  }
+  message.before_ns = table.clock_ns(device.get(), runner.pid());
+  HONE_ASSIGN_OR_RETURN(message.report, budget.Charge([&](SteadyTime deadline) {
+    return runner.Run(static_cast<uint32_t>(calls), deadline);
+  }));
+  message.after_ns = table.clock_ns(device.get(), runner.pid());
+  message.costs.message_ns = static_cast<double>(message.after_ns - message.before_ns);
+  if (!shared || table.measure_clock == nullptr) return message;
+  double mhz = 0;
+  HONE_RETURN_IF_ERROR(device.Check(table.measure_clock(device.get(), &mhz), "a kernel after an answer"));
+  const int64_t end = table.clock_ns(device.get(), runner.pid());
+  message.costs.around_ns = static_cast<double>(message.before_ns - begin + end - message.after_ns);
+  return message;
 }
 
-absl::StatusOr<double> MeasureOverhead(const Device& device, Runner& runner) {
-  const DeviceTable& table = device.table();
-  const SteadyTime soon = SteadyTime::Now() + kQuietTime;
-  std::vector<double> costs;
-  const int calibrations = table.clock_is_wall ? kWallCalibrations : kCalibrations;
+absl::StatusOr<MessageCosts> MeasureCosts(const Device& device, Runner& runner) {
+  Budget quiet(kQuietTime);
+  std::vector<double> messages, around;
+  const int calibrations = device.table().clock_is_wall ? kWallCalibrations : kCalibrations;
   for (int i = 0; i < calibrations + kWarm; ++i) {
-    HONE_RETURN_IF_ERROR(Wake(device, runner, soon));
-    const int64_t before = table.clock_ns(device.get(), runner.pid());
-    HONE_ASSIGN_OR_RETURN(const RunnerReport empty, runner.Run(0, soon));
-    const int64_t after = table.clock_ns(device.get(), runner.pid());
-    if (!empty.ok() || before < 0 || after < 0) return absl::UnavailableError("a runner does not answer");
-    if (i >= kWarm) costs.push_back(static_cast<double>(after - before));
+    HONE_ASSIGN_OR_RETURN(const TimedMessage empty, SendTimed(device, runner, 0, quiet));
+    if (!empty.report.ok() || empty.before_ns < 0 || empty.after_ns < 0) return absl::UnavailableError("a runner does not answer");
+    if (i < kWarm) continue;
+    messages.push_back(empty.costs.message_ns);
+    around.push_back(empty.costs.around_ns);
   }
-  return Median(std::move(costs));
+  return MessageCosts{Median(std::move(messages)), Median(std::move(around))};
 }
 
 }  // namespace hone::verifier

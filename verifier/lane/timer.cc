@@ -46,7 +46,7 @@ struct Timer::Party {
   Baseline baseline = Baseline::kEager;  // of the baselines
   int outputs = 0;                       // which of the stage's outputs
   std::unique_ptr<Runner> runner;        // null: the worker
-  double overhead_ns = 0;                // of one message
+  MessageCosts costs;                    // of an empty message, before the candidate is loaded
   int calls = 1;                         // a round
   double wanted_ns = 0;                  // that a round should take at least
   int most_calls = 1;                    // that a round can have
@@ -55,7 +55,19 @@ struct Timer::Party {
   std::vector<double> call_ns;           // [rounds], per call
   int64_t clock_after_ns = -1;           // when the last round had ended
   double outside_ns = 0;                 // processor time between rounds, summed
+  std::vector<double> around_ns;         // [rounds] of the judge's own work around the message, where wall time counts
   std::vector<double> disagreement_ns;   // [rounds] the runner's own clock against the judge's
+
+  void Restart() {
+    call_ns.clear();
+    around_ns.clear();
+    disagreement_ns.clear();
+  }
+  /// The last round was none that counts.
+  void ForgetLast() {
+    around_ns.pop_back();
+    disagreement_ns.pop_back();
+  }
 };
 
 struct Timer::Session {
@@ -101,10 +113,7 @@ struct Timer::Session {
 
   /// Forgets all rounds: they were not long enough.
   void Restart() {
-    for (Party& party : parties) {
-      party.call_ns.clear();
-      party.disagreement_ns.clear();
-    }
+    for (Party& party : parties) party.Restart();
     copy_ns.clear();
   }
   bool ByEvents(const Device& device) const { return job.protocol.timed_by_events && device.table().clock_is_wall; }
@@ -238,14 +247,14 @@ absl::StatusOr<std::optional<Finding>> Timer::OpenRunner(Session& session, Party
                                                          OpenedRunner opened) {
   if (opened.runner != nullptr) {
     party.runner = std::move(opened.runner);
-    party.overhead_ns = opened.overhead_ns;
+    party.costs = opened.costs;
     HONE_RETURN_IF_ERROR(MapStage(*party.runner, stage_, party.outputs));
     return std::optional<Finding>();
   }
   HONE_ASSIGN_OR_RETURN(party.runner, (party.kind == Party::Kind::kScalar ? native_ : host_)->Start());
   if (session.core != nullptr) session.core->Bind(party.runner->pid());
   HONE_RETURN_IF_ERROR(MapStage(*party.runner, stage_, party.outputs));
-  HONE_ASSIGN_OR_RETURN(party.overhead_ns, MeasureOverhead(*device_, *party.runner));
+  HONE_ASSIGN_OR_RETURN(party.costs, MeasureCosts(*device_, *party.runner));
   const UniqueFd file(open(artefact.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return ErrnoStatus(errno, absl::StrCat("opening the artefact ", artefact));
   HONE_ASSIGN_OR_RETURN(const RunnerReport loaded, session.budget.Charge([&](SteadyTime deadline) {
@@ -320,11 +329,11 @@ absl::Status Timer::StageRound(Session& session, const Pool& pool) {
 absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& party, const Pool& pool, int calls) {
   TimeAccount& account = session.result.account;
   const auto accounted = AddTo(party.kind == Party::Kind::kCandidate ? &account.candidate : &account.baselines);
-  if (device_->table().evict != nullptr) {
-    HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
-  }
   const auto work = session.budget.CountWork();
   if (party.runner == nullptr) {
+    if (device_->table().evict != nullptr) {
+      HONE_RETURN_IF_ERROR(device_->Check(device_->table().evict(device_->get()), "clearing the cache"));
+    }
     const int warm = std::min(session.WorkerWarm(), pool.sets() - 1);
     const bool copies = session.IsPython(session.candidate()) &&
                         (session.core != nullptr || session.copy_ns.size() < kCopyRounds);
@@ -334,14 +343,9 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
     if (copies) session.copy_ns.push_back(time.copy_ns);
     return std::optional<Finding>();
   }
-  const pid_t pid = party.runner->pid();
-  HONE_RETURN_IF_ERROR(
-      session.budget.Charge([&](SteadyTime deadline) { return Wake(*device_, *party.runner, deadline); }));
-  const int64_t before = device_->table().clock_ns(device_->get(), pid);
-  HONE_ASSIGN_OR_RETURN(const RunnerReport report, session.budget.Charge([&](SteadyTime deadline) {
-    return party.runner->Run(static_cast<uint32_t>(calls), deadline);
-  }));
-  const int64_t after = device_->table().clock_ns(device_->get(), pid);
+  HONE_ASSIGN_OR_RETURN(const TimedMessage message, SendTimed(*device_, *party.runner, calls, session.budget));
+  const RunnerReport& report = message.report;
+  const int64_t before = message.before_ns, after = message.after_ns;
   if (!report.ok()) return Explain(session, party, report, device_->table());
   if (before < 0 || after < 0) {
     HONE_ASSIGN_OR_RETURN(const RunnerReport ended, party.runner->AwaitEnd());
@@ -350,8 +354,9 @@ absl::StatusOr<std::optional<Finding>> Timer::RunParty(Session& session, Party& 
   if (party.clock_after_ns >= 0 && !device_->table().clock_is_wall) party.outside_ns += static_cast<double>(before - party.clock_after_ns);
   party.clock_after_ns = after;
   party.launches = report.launches;
-  const auto total = static_cast<double>(after - before);
-  party.round_ns = std::max(total - party.overhead_ns, 0.01 * total);
+  party.around_ns.push_back(message.costs.around_ns);
+  const double total = message.costs.message_ns;
+  party.round_ns = std::max(total - party.costs.message_ns, 0.01 * total);
   party.disagreement_ns.push_back(party.round_ns - static_cast<double>(report.process_ns));
   if (session.ByEvents(*device_)) party.round_ns = std::max<double>(static_cast<double>(report.process_ns), 1);
   return std::optional<Finding>();
@@ -468,7 +473,7 @@ absl::StatusOr<std::optional<Finding>> Timer::AuditRound(Session& session, int r
   const int calls = 1 + static_cast<int>(seeds_->Below(static_cast<uint64_t>(party.calls) - 1));
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool, calls));
   if (finding) return finding;
-  party.disagreement_ns.pop_back();
+  party.ForgetLast();
   const TimedLayout& layout = session.sets.layout;
   const uint64_t begin = layout.output_ends[static_cast<size_t>(calls) - 1];
   const uint64_t end = layout.output_ends[static_cast<size_t>(party.calls) - 1];
@@ -495,18 +500,19 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
   HONE_ASSIGN_OR_RETURN(std::optional<Finding> unprepared, PrepareRound(session, /*first=*/true));
   if (unprepared) return unprepared;
   for (Party& party : session.parties) {
-    HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, party, *pool, party.calls));
+    std::optional<Finding> finding;
     // A module's first call brings in what its later ones find there.
-    if (!finding && session.IsPython(party)) {
+    const int turns = session.IsPython(party) ? 2 : 1;
+    for (int turn = 0; turn < turns && !finding; ++turn) {
+      if (turn > 0) HONE_RETURN_IF_ERROR(StageRound(session, *pool));  // no call is made on another one's outputs
       HONE_ASSIGN_OR_RETURN(finding, RunParty(session, party, *pool, party.calls));
-    }
-    if (!finding && party.runner != nullptr) {
+      if (finding || party.runner == nullptr) continue;
       HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, party, *pool, party.calls));
     }
     if (finding && party.kind == Party::Kind::kScalar) return BaselineFails(session, *finding);
     if (finding) return finding;
     const bool few = party.runner == nullptr && session.core != nullptr;
-    party.wanted_ns = party.overhead_ns / std::max(session.job.protocol.max_overhead, 1e-4);
+    party.wanted_ns = party.costs.message_ns / std::max(session.job.protocol.max_overhead, 1e-4);
     party.most_calls = session.sets.slots;
     if (few) {
       party.wanted_ns = kWorkerRoundNs;
@@ -519,7 +525,7 @@ absl::StatusOr<std::optional<Finding>> Timer::WarmUp(Session& session) {
     }
     if (session.ByEvents(*device_)) party.most_calls = 1;
     PlanCalls(party, 1.0);
-    party.disagreement_ns.clear();
+    party.Restart();
   }
   session.copy_ns.clear();
   return std::optional<Finding>();
@@ -536,14 +542,18 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
   bool throttled = false;
   for (Party* party : order) {
     HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, RunParty(session, *party, *pool, party->calls));
-    if (finding && party->kind == Party::Kind::kCandidate) return finding;
+    const bool candidate = party->kind == Party::Kind::kCandidate;
+    if (!finding && candidate) {  // before another's turn, in which what is missing could still be done
+      HONE_ASSIGN_OR_RETURN(finding, CompareRound(session, *party, *pool, party->calls));
+    }
+    if (finding && candidate) return finding;
     if (finding) return BaselineFails(session, *finding);
     HONE_ASSIGN_OR_RETURN(const bool slow, IsThrottled());
     throttled = throttled || slow;
   }
   if (throttled) {
     ++session.result.throttled;
-    session.candidate().disagreement_ns.pop_back();
+    session.candidate().ForgetLast();
   } else {
     for (Party& party : session.parties) {
       const double copies_ns = session.IsPython(party) ? party.calls * Median(session.copy_ns) : 0;
@@ -552,9 +562,8 @@ absl::StatusOr<std::optional<Finding>> Timer::PlayRound(Session& session, int ro
     }
   }
   session.result.calls += session.candidate().calls;
-  HONE_ASSIGN_OR_RETURN(std::optional<Finding> finding, CompareRound(session, session.candidate(), *pool, session.candidate().calls));
-  if (!finding) session.result.right += session.candidate().calls;
-  return finding;
+  session.result.right += session.candidate().calls;
+  return std::optional<Finding>();
 }
 
 absl::StatusOr<bool> Timer::IsThrottled() const {
@@ -570,10 +579,11 @@ std::optional<Finding> Timer::CheckRounds(const Session& session) const {
   TimedEvidence evidence;
   evidence.call_ns = Median(party.call_ns);
   evidence.calls = party.calls;
-  evidence.overhead_ns = party.overhead_ns;
+  evidence.overhead_ns = party.costs.message_ns;
   evidence.disagreement_ns = Median(party.disagreement_ns);
   evidence.judged_by_wall = device_->table().clock_is_wall && !session.ByEvents(*device_);
-  evidence.outside_ns = party.outside_ns / static_cast<double>(party.call_ns.size());
+  evidence.outside_ns = device_->table().clock_is_wall ? Median(party.around_ns) - party.costs.around_ns
+                                                       : party.outside_ns / static_cast<double>(party.call_ns.size());
   for (size_t t = 0; t < session.sets.timed_plan.tensors.size(); ++t) {
     if (session.IsOutput(t)) evidence.written_bytes += session.sets.timed_plan.tensors[t].Bytes();
   }

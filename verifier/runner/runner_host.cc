@@ -206,6 +206,12 @@ absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, SteadyTime deadlin
   return Do(command, {}, deadline);
 }
 
+absl::StatusOr<RunnerReport> Runner::Wake(SteadyTime deadline) {
+  Command command;
+  command.kind = CommandKind::kRun;
+  return Do(command, {}, deadline, /*stop=*/false);
+}
+
 absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off,
                                                 SteadyTime deadline) {
   Command command;
@@ -218,13 +224,13 @@ absl::StatusOr<RunnerReport> Runner::RunChecked(ThreadOrder order, uint32_t orde
   return Do(command, {}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::Do(Command command, std::vector<int> fds, SteadyTime deadline) {
+absl::StatusOr<RunnerReport> Runner::Do(Command command, std::vector<int> fds, SteadyTime deadline, bool stop) {
   HONE_ASSIGN_OR_RETURN(command.epoch, DrawEpoch());
   // A message that waits already is an answer to a command that was not yet given: it cannot know the epoch.
   if (host_->options_.pause) Signal(SIGCONT);
   if (SendBytes(socket_.get(), &command, sizeof command, fds)) {
     absl::StatusOr<RunnerReport> report = ReadAnswer(command, deadline);
-    if (host_->options_.pause) Signal(SIGSTOP);
+    if (host_->options_.pause && stop) Signal(SIGSTOP);
     return report;
   }
   RunnerReport report;

@@ -95,6 +95,8 @@ class Runner {
   absl::StatusOr<RunnerReport> Prepare(uint32_t call_count, bool fresh, SteadyTime deadline);
   /// Calls [0, call_count) of the table, as they are timed.
   absl::StatusOr<RunnerReport> Run(uint32_t call_count, SteadyTime deadline);
+  /// No call at all; and it is not stopped afterwards, for a command that follows at once.
+  absl::StatusOr<RunnerReport> Wake(SteadyTime deadline);
   /// Call 0 of the table with the device's checks on. `kernels_off`: launches do nothing and succeed, where the device
   /// can do that; what the outputs hold afterwards was not made by kernels.
   absl::StatusOr<RunnerReport> RunChecked(ThreadOrder order, uint32_t order_seed, bool kernels_off, SteadyTime deadline);
@@ -108,7 +110,7 @@ class Runner {
   Runner(RunnerHost* host, uint32_t id, UniqueFd socket, UniqueFd output)
       : host_(host), id_(id), socket_(std::move(socket)), output_(std::move(output)) {}
   absl::Status AwaitHello(SteadyTime deadline);
-  absl::StatusOr<RunnerReport> Do(Command command, std::vector<int> fds, SteadyTime deadline);
+  absl::StatusOr<RunnerReport> Do(Command command, std::vector<int> fds, SteadyTime deadline, bool stop = true);
   absl::StatusOr<RunnerReport> ReadAnswer(const Command& command, SteadyTime deadline);
   absl::StatusOr<RunnerReport> End(RunnerReport report);
   void Signal(int number);

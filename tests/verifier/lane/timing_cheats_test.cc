@@ -12,6 +12,9 @@ namespace {
 using test::Bench;
 using test::kRowScale;
 
+/// A call of the timed shape in a process that checks is one of these.
+constexpr int kCheckedCalls = 3;  // two sets, and one without kernels
+
 /// RowScale's launch with `before` as its first statements.
 std::string WithLaunch(const std::string& before) {
   std::string source = kRowScale;
@@ -19,19 +22,45 @@ std::string WithLaunch(const std::string& before) {
   return source.replace(source.find(line), line.size(), before + "\n" + line);
 }
 
-TEST_CASE("Skipping two of three calls once the checks are over is CHEAT", "[verifier][lane]") {
-  // Not every second one: on a busy machine a round may be one call after an untimed one, and skipping that gains nothing.
-  const Verdict verdict = Bench::Get().JudgeSource(WithLaunch("static int calls = 0; if (++calls > 16 && calls % 3) return;"));
-  INFO(verdict.message);
-  CHECK(verdict.status == VerdictStatus::kCheat);
-  REQUIRE(verdict.rules.size() == 1);
-  CHECK(verdict.rules[0].rule == "timed_call_skipped");
-  CHECK(verdict.timings.empty());
+/// Skips calls of the timed shape for which `skips` holds, `calls` counting them from 1, where no process that checks gets.
+/// `work` times the work, so that a round is one call.
+Verdict JudgeSkipping(const std::string& skips, int work) {
+  const std::string again = "for (int k = 1; k < " + std::to_string(work) +
+                            "; ++k) scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows, cols);";
+  return Bench::Get().JudgeSource(WithLaunch("static int calls = 0; if (rows == 160 && ++calls > " +
+                                             std::to_string(kCheckedCalls) + " && (" + skips + ")) return;\n" + again));
+}
+
+TEST_CASE("A call that the timed process skips is never overlooked: every second, every third, or a single one, of rounds of "
+          "one call or of many",
+          "[verifier][lane]") {
+  // A process that times makes a call to warm up and five rounds at least: its sixth call is always made.
+  for (const int work : {1, 60}) {
+    for (const char* skips : {"calls % 2 == 0", "calls % 2 == 1", "calls % 3 != 0", "calls == 4", "calls == 5", "calls == 6"}) {
+      const Verdict verdict = JudgeSkipping(skips, work);
+      INFO(skips << ", " << work << " times the work: " << verdict.message);
+      CHECK(verdict.status == VerdictStatus::kCheat);
+      REQUIRE(verdict.rules.size() == 1);
+      CHECK(verdict.rules[0].rule == "timed_call_skipped");
+      CHECK(verdict.timings.empty());
+    }
+  }
+}
+
+TEST_CASE("Without a call to skip, the same candidates are OK, in rounds of one call where each is long", "[verifier][lane]") {
+  for (const int work : {1, 60}) {
+    const Verdict verdict = JudgeSkipping("false", work);
+    INFO(verdict.message);
+    CHECK(verdict.status == VerdictStatus::kOk);
+    REQUIRE_FALSE(verdict.timings.empty());
+    if (work > 1) CHECK(verdict.timings.front().calls_per_round == 1);
+  }
 }
 
 TEST_CASE("Writing a part of the output once the checks are over is CHEAT", "[verifier][lane]") {
   const Verdict verdict = Bench::Get().JudgeSource(
-      WithLaunch("static int calls = 0; if (++calls > 16) { scale<<<1, 256, 0, stream>>>(x, weight, out, rows, cols); return; }"));
+      WithLaunch("static int calls = 0; if (rows == 160 && ++calls > " + std::to_string(kCheckedCalls) +
+                 ") { scale<<<1, 256, 0, stream>>>(x, weight, out, rows, cols); return; }"));
   CHECK(verdict.status == VerdictStatus::kCheat);
 }
 
