@@ -22,7 +22,8 @@ constexpr double kDeviceRoundNs = 2.5e6;  // of the reference's calls in a round
 constexpr int kDeviceCalls = 4096;
 constexpr double kThrottled = 0.75;  // of the device's clock: nvbench's threshold
 constexpr double kShareOfTime = 0.8;      // of the time left, for rounds
-constexpr double kLeastShare = 0.05;      // of a Python candidate's round that stays when its copies are taken off
+constexpr double kLeastShare = 0.5;       // of a Python candidate's round that stays when its copies are taken off: nobody computes
+                                          // outputs faster than they can be copied, and who is spared a copy gains no more
 constexpr int kHopefulRounds = 12;        // after which noise that no number of rounds will average out ends the timing
 constexpr int kCopyRounds = 5;            // of the reference, in which its copies are measured
 constexpr int kMaxReplans = 2;            // rounds thrown away because calls turned out shorter than they first were
