@@ -143,7 +143,6 @@ class DeviceLane : public Lane {
       HONE_ASSIGN_OR_RETURN(host.gpu_driver, TorchDriver());
       host.gpu_backend = device_->table().torch_device;
       host.devices = device_->properties().nodes;
-      host.memory_limit_bytes = 0;
       const std::vector<std::string> found = DeviceEnvironment(*device_);
       host.environment.insert(host.environment.end(), found.begin(), found.end());
       host.environment.emplace_back(kFewChannels);
@@ -214,7 +213,6 @@ class DeviceLane : public Lane {
     for (std::string& setting : DeviceEnvironment(*device_)) host->environment.push_back(std::move(setting));
     host->environment.push_back("CUDA_CACHE_DISABLE=1");
     host->environment.emplace_back(kFewChannels);
-    host->memory_limit_bytes = 0;  // the driver reserves far more than it uses
     return absl::OkStatus();
   }
 

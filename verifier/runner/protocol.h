@@ -43,7 +43,7 @@ enum class PythonError : int32_t {
 struct ForkRequest {
   uint32_t magic = kRunnerMagic;
   uint32_t id = 0;
-  uint64_t data_limit_bytes = 0;  // private memory of the runner (RLIMIT_DATA)
+  uint64_t data_limit_bytes = 0;  // private memory of the runner (RLIMIT_DATA); on a GPU beyond what its driver took to start
   uint64_t cpu_limit_s = 0;       // a second line behind the judge's own deadline
 };
 

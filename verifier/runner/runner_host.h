@@ -33,7 +33,7 @@ struct RunnerHostOptions {
   int cpu_core = -1;                     // -1: any
   std::vector<int> cores;                // that all of it keeps to; empty: those of this process
   bool pause = true;                     // runners are stopped while they have no command
-  int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner; 0: unlimited
+  int64_t memory_limit_bytes = int64_t{4} << 30;  // private memory of one runner, on a GPU beyond its driver's; 0: unlimited
   std::vector<std::string> environment;  // "KEY=value": all of it
 
   // Of a GPU: runners open the one device that the environment leaves visible.

@@ -416,6 +416,16 @@ void Limit(int resource, uint64_t value) {
   setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
 }
 
+/// What RLIMIT_DATA counts of this process.
+uint64_t PrivateBytes() {
+  unsigned long pages = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  if (std::fscanf(file, "%*u %*u %*u %*u %*u %lu", &pages) != 1) pages = 0;
+  std::fclose(file);
+  return uint64_t{pages} * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 /// How runners open their device.
 struct GpuChoice {
   const GpuDialect* dialect = nullptr;  // null: none
@@ -438,7 +448,7 @@ struct GpuChoice {
   Limit(RLIMIT_CORE, 0);
   Limit(RLIMIT_FSIZE, 0);
   Limit(RLIMIT_NOFILE, choice.dialect != nullptr ? 256 : 64);
-  if (request.data_limit_bytes > 0) Limit(RLIMIT_DATA, request.data_limit_bytes);
+  if (request.data_limit_bytes > 0 && choice.dialect == nullptr) Limit(RLIMIT_DATA, request.data_limit_bytes);
   if (request.cpu_limit_s > 0) Limit(RLIMIT_CPU, request.cpu_limit_s);
   Process process;
   process.socket = 3;
@@ -459,6 +469,7 @@ struct GpuChoice {
       _exit(1);
     }
     process.workspace.UseMemoryOf(&gpu);
+    if (request.data_limit_bytes > 0) Limit(RLIMIT_DATA, PrivateBytes() + request.data_limit_bytes);  // beyond the driver's
   }
   _exit(Runner(3, filters, choice.dialect != nullptr ? &gpu : nullptr).Loop());
 }

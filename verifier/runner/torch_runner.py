@@ -281,8 +281,9 @@ class CudaDevice:
     name = "cuda"
     READ, READ_WRITE, FILE_DESCRIPTOR = 1, 3, 1
 
-    def __init__(self, driver):
+    def __init__(self, driver, data_limit_bytes):
         self.driver = ctypes.CDLL(driver)
+        self.data_limit_bytes = data_limit_bytes
         os.environ["TRITON_LIBCUDA_PATH"] = os.path.dirname(driver)  # it would ask ldconfig, a process of its own
         self.moved = []  # (address that the table says, bytes, where it lies here)
 
@@ -292,6 +293,10 @@ class CudaDevice:
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         self.begin()
         self.end()
+        if self.data_limit_bytes:  # beyond what the driver took
+            with open("/proc/self/statm") as file:
+                limit = int(file.read().split()[5]) * resource.getpagesize() + self.data_limit_bytes
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
     def check(self, what, code):
         if code != 0:
@@ -740,12 +745,12 @@ def become_runner(fds, request, options, filters):
     os.closerange(4, 1024)
     for kind, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, 1024)):
         resource.setrlimit(kind, (value, value))
-    if request.data_limit_bytes:
+    if request.data_limit_bytes and not options.gpu:
         resource.setrlimit(resource.RLIMIT_DATA, (request.data_limit_bytes, request.data_limit_bytes))
     if request.cpu_limit_s:
         resource.setrlimit(resource.RLIMIT_CPU, (request.cpu_limit_s, request.cpu_limit_s))
     # SEQPACKET: found out from the descriptor itself.
-    device = CudaDevice(options.gpu[1]) if options.gpu else CpuDevice()
+    device = CudaDevice(options.gpu[1], request.data_limit_bytes) if options.gpu else CpuDevice()
     Runner(socket.socket(fileno=3), device, filters).loop()
 
 

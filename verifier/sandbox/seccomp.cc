@@ -22,7 +22,7 @@ using Context = std::unique_ptr<void, decltype(&seccomp_release)>;
 constexpr int kAlwaysAllowed[] = {
     SCMP_SYS(read),          SCMP_SYS(readv),       SCMP_SYS(write),        SCMP_SYS(writev),
     SCMP_SYS(close),         SCMP_SYS(fstat),       SCMP_SYS(lseek),        SCMP_SYS(munmap),
-    SCMP_SYS(mremap),        SCMP_SYS(madvise),     SCMP_SYS(brk),          SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(mremap),        SCMP_SYS(brk),         SCMP_SYS(rt_sigprocmask),
     SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigaltstack), SCMP_SYS(exit),         SCMP_SYS(exit_group),
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
     SCMP_SYS(clock_nanosleep), SCMP_SYS(getpid),    SCMP_SYS(gettid),       SCMP_SYS(getrandom),
@@ -67,11 +67,17 @@ class Rules {
 /// Calls that name a process by their first argument, 0 for the caller. What one runner sets of the next one's limits or place
 /// would be held against a candidate that did nothing.
 constexpr int kCallsOnProcesses[] = {SCMP_SYS(prlimit64), SCMP_SYS(sched_setaffinity)};
-void AllowForItself(Rules& rules) {
-  for (const int call : kCallsOnProcesses) rules.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, 0)});
-}
+void AllowForItself(Rules& rules, int call) { rules.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, 0)}); }
 void RefuseForOthers(Rules& rules) {
   for (const int call : kCallsOnProcesses) rules.Add(SCMP_ACT_ERRNO(EPERM), call, {SCMP_A0(SCMP_CMP_NE, 0)});
+}
+
+/// Advice that concerns the caller's own memory alone: what is shared with others stays where it is.
+void AllowMemoryAdvice(Rules& rules) {
+  for (const int advice : {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED, MADV_FREE, MADV_DONTFORK,
+                           MADV_DOFORK, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_DONTDUMP, MADV_DODUMP}) {
+    rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(madvise), {SCMP_A2(SCMP_CMP_EQ, static_cast<uint64_t>(advice))});
+  }
 }
 
 /// Commands over descriptors, but for those that have the kernel send signals to a process of the caller's choice.
@@ -113,6 +119,7 @@ bool Assemble(bool loading, std::vector<sock_filter>* program, std::string* erro
   }
   Rules rules(context.get());
   rules.AddAll(SCMP_ACT_ALLOW, kAlwaysAllowed);
+  AllowMemoryAdvice(rules);
   rules.AddAll(SCMP_ACT_ERRNO(EPERM), kRefused);
   const scmp_arg_cmp private_mapping = SCMP_A3(SCMP_CMP_MASKED_EQ, 0x0f, MAP_PRIVATE);
   const scmp_arg_cmp no_code = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
@@ -165,8 +172,9 @@ bool AssembleForGpu(bool loading, std::vector<sock_filter>* program, std::string
   }
   Rules rules(context.get());
   rules.AddAll(SCMP_ACT_ALLOW, kAlwaysAllowed);
+  AllowMemoryAdvice(rules);
   rules.AddAll(SCMP_ACT_ALLOW, kGpuCalls);
-  AllowForItself(rules);
+  for (const int call : kCallsOnProcesses) AllowForItself(rules, call);
   RefuseForOthers(rules);  // library code names its own threads so, and gets along without
   AllowDescriptorCommands(rules);
   AllowDeviceCommands(rules);
@@ -197,7 +205,7 @@ bool AssembleForGpu(bool loading, std::vector<sock_filter>* program, std::string
 constexpr int kToolCalls[] = {
     SCMP_SYS(pread64),    SCMP_SYS(newfstatat), SCMP_SYS(statx),         SCMP_SYS(stat),         SCMP_SYS(lstat),
     SCMP_SYS(access),     SCMP_SYS(faccessat),  SCMP_SYS(faccessat2),    SCMP_SYS(readlink),     SCMP_SYS(readlinkat),
-    SCMP_SYS(getcwd),     SCMP_SYS(mmap),       SCMP_SYS(mprotect),      SCMP_SYS(rt_sigaction), SCMP_SYS(getrusage),
+    SCMP_SYS(getcwd),     SCMP_SYS(mprotect),   SCMP_SYS(rt_sigaction),  SCMP_SYS(getrusage),
     SCMP_SYS(times),      SCMP_SYS(uname),      SCMP_SYS(getrlimit),
     SCMP_SYS(arch_prctl), SCMP_SYS(umask),      SCMP_SYS(set_tid_address), SCMP_SYS(getuid),     SCMP_SYS(geteuid),
     SCMP_SYS(getgid),     SCMP_SYS(getegid),    SCMP_SYS(dup),           SCMP_SYS(getdents64),
@@ -237,15 +245,23 @@ bool AssembleQuietFilter(QuietUse use, std::vector<sock_filter>* program, std::s
                          call == SCMP_SYS(sendmsg);
     if (talks || !talking) rules.Add(SCMP_ACT_ALLOW, call);
   }
+  AllowMemoryAdvice(rules);
   rules.AddAll(SCMP_ACT_ALLOW, kToolCalls);
-  AllowForItself(rules);
+  AllowForItself(rules, SCMP_SYS(prlimit64));
   AllowDescriptorCommands(rules);
   if (talks) rules.AddAll(SCMP_ACT_ALLOW, kInterpreterCalls);
   if (talks) AllowDeviceCommands(rules);
+  // Memory that is shared is nobody's, so that no limit holds it; a GPU's driver maps its device so.
+  const bool shares = use == QuietUse::kGpuInterpreter;
+  if (shares) rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(mmap));
+  if (!shares) rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), {SCMP_A3(SCMP_CMP_MASKED_EQ, 0x0f, MAP_PRIVATE)});
   if (use == QuietUse::kWritingTool) {
     rules.AddAll(SCMP_ACT_ALLOW, kWritingToolCalls);
   } else if (use == QuietUse::kGpuInterpreter) {
-    for (const int call : kGpuCalls) rules.Add(SCMP_ACT_ALLOW, call);
+    for (const int call : kGpuCalls) {
+      if (call != SCMP_SYS(mmap)) rules.Add(SCMP_ACT_ALLOW, call);
+    }
+    AllowForItself(rules, SCMP_SYS(sched_setaffinity));
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(open), {SCMP_A1(SCMP_CMP_MASKED_EQ, kCreating, 0)});
     rules.Add(SCMP_ACT_ALLOW, SCMP_SYS(openat), {SCMP_A2(SCMP_CMP_MASKED_EQ, kCreating, 0)});
     AllowThreads(rules);
