@@ -390,6 +390,26 @@ double RelativeError(const TensorSpec& spec, const unsigned char* got, const uns
   return size > 0 ? std::sqrt(error / size) : 0;
 }
 
+double LargeError(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, int64_t elements) {
+  constexpr int64_t kShare = 16;
+  std::vector<std::pair<double, double>> finite;  // {error, size}
+  double squares = 0;
+  for (int64_t i = 0; i < elements; ++i) {
+    const double a = ElementAt(spec.dtype, got, i);
+    const double b = ElementAt(spec.dtype, want, i);
+    if (!std::isfinite(a) || !std::isfinite(b)) continue;
+    finite.emplace_back(std::fabs(a - b), std::fabs(b));
+    squares += b * b;
+  }
+  if (squares == 0) return 0;
+  const double typical = std::sqrt(squares / static_cast<double>(finite.size()));
+  std::vector<double> errors;
+  for (const auto& [error, size] : finite) errors.push_back(error / std::max(size, typical));
+  const auto at = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() - 1 - errors.size() / kShare);
+  std::nth_element(errors.begin(), at, errors.end());
+  return *at;
+}
+
 double ErrorOfNarrowerFormat(DType dtype) {
   if (dtype == DType::kFloat32) return 2e-4;  // half a unit of a 10-bit fraction, rms: 2.8e-4; bfloat16 2.3e-3
   if (dtype == DType::kFloat64) return 1e-8;  // of float32: 3.4e-8

@@ -81,6 +81,10 @@ bool IsAnswer(const TensorSpec& spec, const unsigned char* got, const unsigned c
 /// Root-mean-square difference of the first `elements` elements, relative to the size of `want`.
 double RelativeError(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, int64_t elements);
 
+/// The error that one in sixteen of the first `elements` elements reaches, relative to the element or to the root mean square
+/// of all, whichever is larger. Infinities and NaN do not count.
+double LargeError(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, int64_t elements);
+
 /// Above this an output was computed in a narrower format than its own: a little below what rounding to the next one costs.
 /// 0: there is none to be told apart.
 double ErrorOfNarrowerFormat(DType dtype);

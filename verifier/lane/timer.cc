@@ -583,8 +583,9 @@ std::optional<Finding> Timer::CheckRounds(const Session& session) const {
   evidence.overhead_ns = party.costs.message_ns;
   evidence.disagreement_ns = Median(party.disagreement_ns);
   evidence.judged_by_wall = device_->table().clock_is_wall && !session.ByEvents(*device_);
-  evidence.outside_ns = device_->table().clock_is_wall ? Median(party.around_ns) - party.costs.around_ns
-                                                       : party.outside_ns / static_cast<double>(party.call_ns.size());
+  evidence.outside_by_wall = device_->table().clock_is_wall;
+  evidence.outside_ns = evidence.outside_by_wall ? Median(party.around_ns) - party.costs.around_ns
+                                                 : party.outside_ns / static_cast<double>(party.call_ns.size());
   for (size_t t = 0; t < session.sets.timed_plan.tensors.size(); ++t) {
     if (session.IsOutput(t)) evidence.written_bytes += session.sets.timed_plan.tensors[t].Bytes();
   }

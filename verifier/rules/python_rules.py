@@ -28,7 +28,8 @@ NAMES = {
     "globals": "py_frames", "locals": "py_frames", "vars": "py_frames", "breakpoint": "py_frames",
     "inspect.": "py_frames", "gc.": "py_frames", "traceback.": "py_frames", "tracemalloc.": "py_frames",
     "sys._getframe": "py_frames", "sys._current_frames": "py_frames", "sys.settrace": "py_frames",
-    "sys.setprofile": "py_frames", "sys.exc_info": "py_frames", "weakref.": "py_frames", "faulthandler.": "py_frames",
+    "sys.setprofile": "py_frames", "sys.getprofile": "py_frames", "sys.gettrace": "py_frames", "sys.monitoring.": "py_frames",
+    "sys.exc_info": "py_frames", "weakref.": "py_frames", "faulthandler.": "py_frames",
     "sys.modules": "py_modules", "sys.path": "py_modules", "sys.path.": "py_modules", "sys.meta_path": "py_modules",
     "sys.path_hooks": "py_modules", "sys.argv": "py_modules", "site.": "py_modules", "pkgutil.": "py_modules",
     "threading.": "py_process", "_thread.": "py_process", "multiprocessing.": "py_process", "concurrent.": "py_process",
@@ -62,6 +63,8 @@ NAMES = {
     "torch._subclasses.": "py_lazy_tensor", "torch.utils._python_dispatch.": "py_lazy_tensor",
     "torch.Tensor._make_subclass": "py_lazy_tensor", "torch.overrides.": "py_lazy_tensor",
     "torch.utils._pytree.": "py_lazy_tensor", "torch.library.": "py_monkey_patch",
+    "torch._C._len_torch_dispatch_stack": "py_lazy_tensor", "torch._C._get_dispatch_stack_at": "py_lazy_tensor",
+    "torch._C._dispatch_tls_is_dispatch_key_included": "py_lazy_tensor", "torch.ops.load_library": "py_files",
     "torch.cuda.Stream": "py_stream", "torch.cuda.stream": "py_stream", "torch.cuda.ExternalStream": "py_stream",
     "torch.cuda.graph": "py_stream", "torch.cuda.CUDAGraph": "py_stream", "torch.cuda.make_graphed_callables": "py_stream",
 }
@@ -78,7 +81,14 @@ ATTRIBUTES = {
     "__torch_dispatch__": "py_lazy_tensor", "_getframe": "py_frames",
     "allow_tf32": "py_precision_switch", "allow_fp16_reduced_precision_reduction": "py_precision_switch",
     "allow_bf16_reduced_precision_reduction": "py_precision_switch", "fp32_precision": "py_precision_switch",
+    "__self__": "py_dynamic_code", "__getattribute__": "py_dynamic_code", "__setattr__": "py_monkey_patch",
+    "__delattr__": "py_monkey_patch", "__traceback__": "py_frames",
 }
+
+# Modules that others happen to have: torch.sys is sys.
+ROOTS = frozenset(name.split(".")[0] for name in NAMES if "." in name) - {"torch", "code", "signal", "random", "types"}
+# Functions that take attributes by their names.
+GETTERS = ("operator.attrgetter", "operator.methodcaller")
 
 # Modules of the harness and names of a task's own module.
 HARNESS = ("hone", "torch_runner", "reference_worker", "kernelbench", "candidate", "reference", "__main__")
@@ -141,6 +151,11 @@ class Scan(ast.NodeVisitor):
                 best = known
         if best:
             self.hit(NAMES[best], node, name)
+        parts = name.split(".")
+        for i in range(1, len(parts)):
+            if parts[i] in ROOTS and parts[0] in self.modules():
+                self.look_up(".".join(parts[i:]), node)
+                break
 
     def visit_Import(self, node):
         for item in node.names:
@@ -174,6 +189,14 @@ class Scan(ast.NodeVisitor):
         self.look_up(name, node)
         if name.startswith("torch.backends.") and not isinstance(node.ctx, ast.Load):
             self.hit("py_state_of_torch", node, name)
+        if node.attr == "__dict__" and name.split(".")[0] in self.modules():
+            self.hit("py_dynamic_code", node, name)
+        self.generic_visit(node)
+
+    def visit_MatchClass(self, node):
+        for attribute in node.kwd_attrs:
+            if attribute in ATTRIBUTES:
+                self.hit(ATTRIBUTES[attribute], node, f"case ({attribute}=...)")
         self.generic_visit(node)
 
     # ---- Assignments to what belongs to others. ----
@@ -257,6 +280,8 @@ class Scan(ast.NodeVisitor):
             self.check_flags(node)
         if name == "getattr" or name == "setattr" or name == "delattr":
             self.check_getattr(name, node)
+        if name in GETTERS:
+            self.check_getter(name, node)
         if last in ("data_ptr", "__hash__") or name in ("id", "hash"):
             self.pointers.append(node)
         if self.in_forward and (name.startswith("torch.") or self.is_method_of_value(node)) and last in COMPUTE:
@@ -279,8 +304,25 @@ class Scan(ast.NodeVisitor):
             self.hit(ATTRIBUTES[key], node, ast.unparse(node))
         elif isinstance(key, str) and foreign:
             self.look_up(f"{what}.{key}", node)
-        elif key is None and foreign:
+        elif key is None and (foreign or not self.is_own(node.args[0])):
             self.hit("py_dynamic_code", node, ast.unparse(node))
+
+    @staticmethod
+    def is_own(node):
+        """Part of the module itself, whose parts may well have numbered names."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+    def check_getter(self, name, node):
+        for argument in node.args:
+            text = argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else None
+            if text is None:
+                self.hit("py_dynamic_code", node, ast.unparse(node))
+                continue
+            for part in text.split("."):
+                if part in ATTRIBUTES:
+                    self.hit(ATTRIBUTES[part], node, f"{name}({text!r})")
 
     def check_flags(self, node):
         for item in node.keywords:

@@ -18,8 +18,9 @@ inline constexpr Rule kRules[] = {
      "attributes `constructor`, `destructor`, `section`, `ifunc`, `alias`, `weakref`, `init_priority`, `optimize`, `target`",
      "code that runs when the artefact is loaded or left, or that is reached under another name; flags of its own", "G10, F15"},
     {"pragma_operator", RuleStage::kSource, Severity::kReject, true,
-     "`_Pragma` with anything but `unroll`, `nounroll`, `once` or an `nv_` pragma",
-     "changes compiler flags, renames symbols or makes them weak from within a macro", "F15, G7"},
+     "`_Pragma` with anything but `unroll`, `nounroll`, `once` or an `nv_` pragma; `#pragma` that sets flags, names symbols, "
+     "keeps macros or reads files",
+     "changes compiler flags, renames symbols or makes them weak", "F15, G7"},
     {"hidden_token", RuleStage::kSource, Severity::kReject, true,
      "a line joined inside a word, a digraph for `#`, or a universal character name outside of strings",
      "spells a word so that a reader of tokens does not see it", "G7"},

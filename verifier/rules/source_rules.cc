@@ -98,6 +98,15 @@ std::string WithoutSplices(const std::string& text) {
   return joined;
 }
 
+/// Whether a pragma sets flags, names symbols or reads files: what stands after `#pragma`.
+bool ChangesTheBuild(absl::string_view pragma) {
+  if (absl::ConsumePrefix(&pragma, "GCC") || absl::ConsumePrefix(&pragma, "clang")) {
+    pragma = absl::StripLeadingAsciiWhitespace(pragma);
+    return !StartsWithOneOf(pragma, {"diagnostic", "ivdep", "unroll", "loop", "warning", "error"});
+  }
+  return StartsWithOneOf(pragma, {"weak", "redefine_extname", "push_macro", "pop_macro", "include_alias", "extern_prefix"});
+}
+
 /// Whether a token lies in a function that only the device runs.
 bool InDeviceCode(const CudaSource& source, size_t token) {
   for (const Definition& definition : source.definitions()) {
@@ -154,7 +163,7 @@ class SourceRules {
     if (IsAssembly(name) && (assembly_ == Assembly::kNowhere || !(InDeviceCode(source_, i) || InDefine(i)))) Hit("inline_assembly", i);
     if (IsReserved(name)) Hit("reserved_name", i);
     if (IsAttributeAnywhere(name) || (IsOneOf(name, {"section", "alias"}) && Has(i + 1, "("))) Hit("attribute", i);
-    if (IsOneOf(name, {"__attribute__", "__attribute", "gnu"})) CheckAttributeList(i);
+    if (IsOneOf(name, {"__attribute__", "__attribute", "gnu", "__gnu__"})) CheckAttributeList(i);
     if (name == "_Pragma") CheckPragma(i);
     if (called && IsSystemCall(name) && defined_.count(std::string(name)) == 0) Hit("system_interface", i);
     if (i >= 2 && Has(i - 1, "::") && Has(i - 2, "std") && IsOneOf(name, {"thread", "jthread", "async", "filesystem"})) {
@@ -171,9 +180,14 @@ class SourceRules {
   }
 
   void CheckAttributeList(size_t i) {
-    const size_t begin = source_.Is(i, "gnu") ? i : i + 1;
-    size_t end = source_.Is(i, "gnu") ? i + 3 : source_.Close(i + 1);
-    if (source_.Is(i, "gnu") && !Has(i + 1, "::")) return;
+    const bool vendor = source_.Is(i, "gnu") || source_.Is(i, "__gnu__");  // of [[gnu::name]] or [[using gnu: names]]
+    const size_t begin = vendor ? i : i + 1;
+    size_t end = vendor ? i + 3 : source_.Close(i + 1);
+    if (vendor && Has(i + 1, ":") && i > 0 && Has(i - 1, "using")) {
+      while (end < source_.tokens().size() && !Has(end, "]")) ++end;
+    } else if (vendor && !Has(i + 1, "::")) {
+      return;
+    }
     end = std::min(end, source_.tokens().size());
     for (size_t k = begin; k < end; ++k) {
       if (source_.tokens()[k].kind == TokenKind::kIdentifier && IsAttributeInList(source_.Text(k))) Hit("attribute", k);
@@ -234,6 +248,8 @@ class SourceRules {
     absl::ConsumePrefix(&text, directive.name);
     text = absl::StripAsciiWhitespace(text);
     if (absl::StartsWith(directive.name, "include") || directive.name == "import") CheckInclude(directive, text);
+    if (directive.name == "embed") Hit("include_path", directive.line, text);
+    if (directive.name == "pragma" && ChangesTheBuild(text)) Hit("pragma_operator", directive.line, text);
     if (directive.name == "define" || directive.name == "undef") {
       const absl::string_view name = text.substr(0, WordLength(text));
       if (IsOfTheLanguage(name)) Hit("macro_of_the_language", directive.line, name);

@@ -32,6 +32,7 @@ import math
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -160,7 +161,8 @@ def is_plumbing(operator):
 
 
 class Watch(TorchDispatchMode):
-    """Counts operators that compute, and calls of operators that the candidate registered itself."""
+    """Counts operators that compute, and calls of operators that the candidate registered itself; what the framework does inside of
+    those counts like the rest."""
 
     def __init__(self):
         super().__init__()
@@ -168,12 +170,23 @@ class Watch(TorchDispatchMode):
         self.custom = 0
 
     def __torch_dispatch__(self, operator, _, args=(), kwargs=None):
+        kwargs = kwargs or {}
         if operator.namespace not in ("aten", "prim", "profiler", "prims"):
             self.custom += 1
-        elif not is_plumbing(operator):
+            return self.look_inside(operator, args, kwargs)
+        if not is_plumbing(operator):
             name = operator.name().split(".")[0]
             self.library[name] = self.library.get(name, 0) + 1
-        return operator(*args, **(kwargs or {}))
+        return operator(*args, **kwargs)
+
+    def look_inside(self, operator, args, kwargs):
+        """Calls the operator's kernel with this mode on, which it is not while it handles an operator."""
+        on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in (*args, *kwargs.values()))
+        for key in ("CUDA" if on_gpu else "CPU", "CompositeExplicitAutograd"):
+            if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key):
+                with self:
+                    return operator._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+        return operator(*args, **kwargs)
 
 
 def triton_entries():
@@ -492,7 +505,9 @@ class Runner:
             self.extensions[item["key"]] = (item["name"], f"/proc/self/fd/{fd}")
         del bundle
         compiles = index["triton"] and self.device.name != "cpu"  # there its kernels are interpreted
-        if not compiles:
+        if compiles:
+            use_own_folder()
+        else:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         install_filter(self.filters.compiling if compiles else self.filters.plain)
         torch.utils.cpp_extension.load_inline = self.load_inline
@@ -721,6 +736,19 @@ def descriptors(ancillary):
     return fds
 
 
+def own_folder(pid):
+    """For the files of a candidate that compiles: of a name that nobody else writes to while it lives, and gone when it is."""
+    return f"/tmp/candidate-{pid}"
+
+
+def use_own_folder():
+    """What an earlier candidate left in a cache of compiled kernels would be run as this one's."""
+    folder = own_folder(os.getpid())
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder, 0o700)
+    os.environ.update(TRITON_CACHE_DIR=folder + "/triton", TRITON_HOME=folder, TMPDIR=folder, HOME=folder)
+
+
 def install_filter(program):
     """Applies a filter of 8-byte instructions to this process for good."""
     if not program:
@@ -811,6 +839,8 @@ class Zygote:
         ended = RunnerEnded(magic=MAGIC, id=runner_id, exited=exited, peak_rss_kb=usage.ru_maxrss,
                             status=os.WEXITSTATUS(status) if exited else os.WTERMSIG(status))
         self.end_what_is_left()
+        if self.options.gpu:
+            shutil.rmtree(own_folder(pid), ignore_errors=True)
         self.control.send(bytes(ended))
 
     def end_what_is_left(self):

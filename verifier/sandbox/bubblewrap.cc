@@ -48,7 +48,7 @@ std::vector<std::string> InSandbox(const SandboxSpec& spec, const std::vector<st
       add({"--ro-bind-try", path, path});
     }
   }
-  if (!spec.tmp.empty()) add({"--tmpfs", spec.tmp});
+  if (!spec.tmp.empty()) add({"--size", absl::StrCat(spec.tmp_bytes), "--tmpfs", spec.tmp});
   if (spec.sys) add({"--ro-bind", "/sys", "/sys"});
   for (const std::string& path : spec.read_only) add({"--ro-bind", path, path});
   for (const std::string& path : spec.read_only_try) add({"--ro-bind-try", path, path});

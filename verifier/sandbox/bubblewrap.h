@@ -4,6 +4,7 @@
 // no capabilities, no environment, and a file system that holds only what is named here. Needs `bwrap` and either root or
 // user namespaces. Limits (memory, time, files) are the spawner's: base/subprocess.h, and the program's own.
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ struct SandboxSpec {
   bool system_libraries = true;              // /lib, /lib64, /usr/lib, /usr/lib64 and the loader's cache, read-only
   bool sys = false;                          // /sys, read-only: the CUDA driver asks for it
   std::string tmp = "/tmp";                  // a private, empty, writable folder in memory; empty: none
+  int64_t tmp_bytes = int64_t{2} << 30;      // that the files in it can take
   std::string folder = "/";                  // working folder
   std::vector<std::string> environment;      // "KEY=value"
   bool first_process = false;                // the command is process 1 of its namespace and reaps what is left to it; else

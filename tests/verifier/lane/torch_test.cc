@@ -168,6 +168,22 @@ TEST_CASE("PyTorch's arithmetic beside an own kernel is FORBIDDEN by name", "[ve
   CHECK_THAT(verdict.message, ContainsSubstring("aten::add"));
 }
 
+TEST_CASE("PyTorch's arithmetic inside of an operator that the candidate registered is FORBIDDEN by name", "[verifier][torch]") {
+  Task task = RowScale();
+  task.legality.disabled_rules = {"py_monkey_patch"};
+  const std::string setup = std::string(kEager) + R"(
+@torch.library.custom_op("mine::scale", mutates_args=())
+def scale(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return x * weight
+)";
+  const std::string forward = "extension.row_scale(x, self.weight)\n        return torch.ops.mine.scale(x, self.weight)";
+  const Verdict verdict = TorchCandidates::Get().Judge(task, Module(setup, forward));
+  INFO(verdict.message);
+  REQUIRE(verdict.status == VerdictStatus::kForbidden);
+  CHECK(verdict.rules.at(0).rule == "library_compute");
+  CHECK_THAT(verdict.message, ContainsSubstring("aten::mul"));
+}
+
 TEST_CASE("Moving and allocating data is no arithmetic", "[verifier][torch]") {
   const Verdict verdict = Judge(
       Module(kEager,

@@ -67,6 +67,14 @@ TEST_CASE("A sandboxed program's temporary files are private and gone with it", 
   CHECK_FALSE(FileExists("/tmp/left"));
 }
 
+TEST_CASE("A sandboxed program's temporary files have no room beyond their limit", "[verifier][sandbox]") {
+  if (!SandboxAvailable().ok()) SKIP(SandboxAvailable().ToString());
+  SandboxSpec spec = WithShell();
+  spec.tmp_bytes = 1 << 20;
+  CHECK(RunInside(spec, "head -c 500000 /dev/zero > /tmp/a").exit_code == 0);
+  CHECK(RunInside(spec, "head -c 2000000 /dev/zero > /tmp/a").exit_code != 0);
+}
+
 TEST_CASE("A writable folder of the sandbox is the one that was handed in", "[verifier][sandbox]") {
   if (!SandboxAvailable().ok()) SKIP(SandboxAvailable().ToString());
   auto folder = TempFolder::Create("sandbox");

@@ -1,0 +1,12 @@
+// attack: imports a file of the host as a module
+// expect: COMPILE FORBIDDEN
+// why: modules are off, and the compilers' sandbox has no such file
+
+import "/etc/passwd";
+__global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
+  scale<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, weight, out, rows * cols, cols);
+}
