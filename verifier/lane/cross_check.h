@@ -19,6 +19,7 @@ struct TimedEvidence {
   bool judged_by_wall = false;    // the judge's clock is what counts, and runs on while the host is busy elsewhere
   double outside_ns = 0;          // a round: processor time between rounds, mean; or, on a device that is shared, by how much
   bool outside_by_wall = false;   // the judge's own work before and after the message was late, median
+  int rehearsed_calls = 0;        // that a runner makes when it is woken
   int64_t written_bytes = 0;      // outputs of one call
   double peak_bytes_per_ns = 0;   // of the device's memory; 0: not known
   uint64_t launches_checked = 0;  // of one checked call
@@ -28,7 +29,7 @@ struct TimedEvidence {
 /// The first rule that speaks. What is allowed between clocks, and of work outside: a quarter of a round, five messages and
 /// 20 us, because a scheduler's tick falls where it likes. Where wall time counts, a candidate's clock may show less than the
 /// judge's: a busy host delays messages, that only costs the candidate, and what it says is not scored. What surrounds a
-/// round may then be late by a tenth of it, five messages and half a millisecond.
+/// round may then be late by a tenth of it, five messages and half a millisecond, and by what is rehearsed.
 std::optional<Finding> CrossCheck(const TimedEvidence& evidence, const RulePolicy& policy);
 
 }  // namespace hone::verifier

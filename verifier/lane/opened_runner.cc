@@ -27,13 +27,15 @@ absl::Status MapStage(Runner& runner, Stage& stage, int outputs) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget) {
+namespace {
+
+/// `surrounded`: with cold caches, and on a shared device with a kernel of the judge's own after it.
+absl::StatusOr<TimedMessage> Send(const Device& device, Runner& runner, int calls, bool surrounded, Budget& budget) {
   const DeviceTable& table = device.table();
   const bool shared = table.clock_is_wall;
   TimedMessage message;
   const int64_t begin = shared ? table.clock_ns(device.get(), runner.pid()) : 0;
-  const bool cold = shared || calls > 0;  // by processor time an empty message costs the same
-  if (cold && table.evict != nullptr) HONE_RETURN_IF_ERROR(device.Check(table.evict(device.get()), "clearing the cache"));
+  if (surrounded && table.evict != nullptr) HONE_RETURN_IF_ERROR(device.Check(table.evict(device.get()), "clearing the cache"));
   if (shared) {  // what it says is seen in the message that follows
     HONE_RETURN_IF_ERROR(budget.Charge([&](SteadyTime deadline) { return runner.Wake(deadline); }).status());
   }
@@ -43,7 +45,7 @@ absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int
   }));
   message.after_ns = table.clock_ns(device.get(), runner.pid());
   message.costs.message_ns = static_cast<double>(message.after_ns - message.before_ns);
-  if (!shared || table.measure_clock == nullptr) return message;
+  if (!surrounded || !shared || table.measure_clock == nullptr) return message;
   double mhz = 0;
   HONE_RETURN_IF_ERROR(device.Check(table.measure_clock(device.get(), &mhz), "a kernel after an answer"));
   const int64_t end = table.clock_ns(device.get(), runner.pid());
@@ -51,18 +53,26 @@ absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int
   return message;
 }
 
+}  // namespace
+
+absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget) {
+  return Send(device, runner, calls, /*surrounded=*/true, budget);
+}
+
 absl::StatusOr<MessageCosts> MeasureCosts(const Device& device, Runner& runner) {
   Budget quiet(kQuietTime);
   std::vector<double> messages, around;
-  const int calibrations = device.table().clock_is_wall ? kWallCalibrations : kCalibrations;
+  const bool shared = device.table().clock_is_wall;
+  const int calibrations = shared ? kWallCalibrations : kCalibrations;
   for (int i = 0; i < calibrations + kWarm; ++i) {
-    HONE_ASSIGN_OR_RETURN(const TimedMessage empty, SendTimed(device, runner, 0, quiet));
+    const bool surrounded = shared && i < kCalibrations + kWarm;  // which takes ten times as long
+    HONE_ASSIGN_OR_RETURN(const TimedMessage empty, Send(device, runner, 0, surrounded, quiet));
     if (!empty.report.ok() || empty.before_ns < 0 || empty.after_ns < 0) return absl::UnavailableError("a runner does not answer");
     if (i < kWarm) continue;
     messages.push_back(empty.costs.message_ns);
-    around.push_back(empty.costs.around_ns);
+    if (surrounded) around.push_back(empty.costs.around_ns);
   }
-  return MessageCosts{Median(std::move(messages)), Median(std::move(around))};
+  return MessageCosts{Median(std::move(messages)), shared ? Median(std::move(around)) : 0};
 }
 
 }  // namespace hone::verifier

@@ -584,6 +584,7 @@ std::optional<Finding> Timer::CheckRounds(const Session& session) const {
   evidence.disagreement_ns = Median(party.disagreement_ns);
   evidence.judged_by_wall = device_->table().clock_is_wall && !session.ByEvents(*device_);
   evidence.outside_by_wall = device_->table().clock_is_wall;
+  evidence.rehearsed_calls = session.IsPython(party) ? 1 : 0;
   evidence.outside_ns = evidence.outside_by_wall ? Median(party.around_ns) - party.costs.around_ns
                                                  : party.outside_ns / static_cast<double>(party.call_ns.size());
   for (size_t t = 0; t < session.sets.timed_plan.tensors.size(); ++t) {
