@@ -131,6 +131,9 @@ absl::StatusOr<std::unique_ptr<TextService::Stream>> TextService::Submit(TextReq
   const auto lock = s.Lock();
   if (s.stop) return absl::UnavailableError("the server is stopping");
   const SchedulerStats stats = s.scheduler.stats();
+  if (request.generation.samples > s.options.max_waiting) {  // no later time is better
+    return absl::InvalidArgumentError(absl::StrCat("n = ", request.generation.samples, ", allowed at most ", s.options.max_waiting, " here"));
+  }
   if (stats.waiting + request.generation.samples > s.options.max_waiting) {
     return absl::UnavailableError(absl::StrCat(stats.waiting, " samples wait already, at most ", s.options.max_waiting, " may: try again later"));
   }

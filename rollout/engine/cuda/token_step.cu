@@ -14,8 +14,8 @@ constexpr int kMaxStages = 16;
 constexpr int kMaxSteps = 6;         // of 8 numbers, a lane's part of a tile
 constexpr int kMaxParts = 1024;      // partial sums of a block's rows of one product
 constexpr int kMaxOwnRows = 128;     // of the hidden state, a block's
-constexpr int kMaxNormSteps = 8;     // of 4 numbers a thread: hidden sizes up to 8192
-constexpr int kBatch = 12;           // words on their way to a thread, in fours
+constexpr int kMaxNormSteps = 4;     // of 4 numbers a thread: hidden sizes up to 4096
+constexpr int kBatch = 5;            // words on their way to a thread, in fours
 constexpr int kSpins = 1 << 22;      // of a wait for other blocks before it is given up: seconds
 
 enum Phase { kQkv, kOutput, kGateUp, kDown, kLogits, kPhases };
@@ -209,12 +209,12 @@ struct Consumer {
 
   // --- inputs
 
-  // The thread's fours of words at `at(i)`, i = 0 .. count - 1, as soon as all of them are there. Many are not asked for before
-  // the first is there: they would only be in the way.
+  // The thread's fours of words at `at(i)`, i = 0 .. count - 1, as soon as all of them are there. `one_first`: the others are
+  // not asked for before the first is there, they would only be in the way.
   template <int kCount, class At>
-  __device__ __forceinline__ void Await(uint4 (&v)[kCount], int count, uint32_t tag, const At& at) const {
+  __device__ __forceinline__ void Await(uint4 (&v)[kCount], int count, uint32_t tag, bool one_first, const At& at) const {
     int from = 0;
-    if (count > 2) {
+    if (one_first) {
       v[0] = AwaitOne(Look(at(0)), at(0), tag);
       from = 1;
     }
@@ -239,7 +239,7 @@ struct Consumer {
   __device__ void StageWords(const uint32_t* words, int count, uint32_t tag) {
     for (int from = static_cast<int>(threadIdx.x) * 4; from < count; from += kBatch * kThreads * 4) {
       uint4 v[kBatch];
-      Await(v, min(kBatch, (count - from + kThreads * 4 - 1) / (kThreads * 4)), tag, [&](int i) { return words + from + i * kThreads * 4; });
+      Await(v, min(kBatch, (count - from + kThreads * 4 - 1) / (kThreads * 4)), tag, from < kThreads * 4 && count > 2 * kThreads * 4, [&](int i) { return words + from + i * kThreads * 4; });
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         const int k = from + i * kThreads * 4;
@@ -265,7 +265,7 @@ struct Consumer {
       }
     } else {
       uint4 words[kMaxNormSteps];
-      Await(words, count, tag, [&](int step) { return x + NormAt(step); });
+      Await(words, count, tag, count > 2, [&](int step) { return x + NormAt(step); });
 #pragma unroll
       for (int step = 0; step < kMaxNormSteps; ++step) {
         if (step < count) v[step] = Untagged(words[step]);
@@ -426,7 +426,7 @@ struct Consumer {
     for (int i = static_cast<int>(threadIdx.x) * 4; i < (group + 2) * kDim; i += kThreads * 4) {
       const int head = i / kDim, from = head < group ? kv * group + head : a.shape.heads + (head - group) * kv_heads + kv;
       uint4 v[1];
-      Await(v, 1, tag, [&](int) { return qkv + from * kDim + i % kDim; });
+      Await(v, 1, tag, false, [&](int) { return qkv + from * kDim + i % kDim; });
       *reinterpret_cast<uint2*>(heads + i) = Untagged(v[0]);
     }
     Sync();

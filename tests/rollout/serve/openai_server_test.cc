@@ -112,6 +112,20 @@ TEST_CASE("Refusals are JSON with the code that clients know", "[rollout][serve]
   refused("/v1/embeddings", "{}", 404, "POST /v1/embeddings is not served here");
 }
 
+TEST_CASE("More samples than a server ever lets wait are refused for good, not for now", "[rollout][serve]") {
+  PageReader runner{400, 16, 64, 1, kVocab};
+  Scheduler scheduler{runner};
+  const auto tokenizer = MakeTokenizer();
+  TextService service({.max_waiting = 2}, scheduler, *tokenizer, nullptr);
+  TextRequest request;
+  request.generation.prompt_ids = {1};
+  request.generation.samples = 3;
+  const auto refused = service.Submit(request);
+  CHECK(refused.status() == absl::InvalidArgumentError("n = 3, allowed at most 2 here"));
+  request.generation.samples = 2;
+  CHECK(service.Submit(request).ok());
+}
+
 TEST_CASE("A client that goes away ends its request", "[rollout][serve]") {
   Served served;
   {
