@@ -42,5 +42,6 @@ void AddTasks(CLI::App& app, Action& action);
 void AddTrain(CLI::App& app, Action& action);  // in builds with torch
 void AddVerifier(CLI::App& app, Action& action);
 void AddVerify(CLI::App& app, Action& action);
+void AddWorker(CLI::App& app, Action& action);  // in builds with torch
 
 }  // namespace hone::cli

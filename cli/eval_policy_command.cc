@@ -30,6 +30,7 @@
 #include "cli/report_error.h"
 #include "cli/train/phases.h"
 #include "cli/train/run_options.h"
+#include "cli/train/sampled_policy.h"
 #include "cli/train/setup.h"
 #include "rollout/episode/evaluation.h"
 #include "rollout/prompt/skeleton.h"
@@ -37,8 +38,6 @@
 
 namespace hone::cli {
 namespace {
-
-constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
 
 struct EvaluatedTasks {
   std::string from = "suite";
@@ -71,33 +70,22 @@ void Describe(F& f, EvaluationLimits& c) {
           "start no further batch after so many; --resume goes on; 0: to the end");
 }
 
-struct EvalPolicyConfig {
-  int64_t seed = 1;
-  int64_t threads = 0;
-  PolicySettings policy;
-  DeviceSettings device;
-  EngineSettings engine;
+struct EvalPolicyConfig : SampledPolicy {
   EvaluatedTasks tasks;
   SamplingSettings sampling = {.samples = 8};
   int64_t max_tokens = 1024;
   int64_t batch = 32;
   bool stream = false;
-  VerifierSettings verifier;
   EvaluationLimits limits;
 };
 template <class F>
 void Describe(F& f, EvalPolicyConfig& c) {
-  f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of sampling");
-  f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
-  f.Section("policy", c.policy, "what is evaluated");
-  f.Section("device", c.device, "where it is sampled");
-  f.Section("engine", c.engine, "how it is sampled");
+  Describe(f, static_cast<SampledPolicy&>(c));
   f.Section("tasks", c.tasks, "on what");
   f.Section("sampling", c.sampling, "how each task is sampled");
   f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
   f.Value("batch", c.batch, Range<int64_t>(1, 65536), "tasks sampled and verified together");
   f.Value("stream", c.stream, "verify an answer as soon as it is written; only where the verifier has a device of its own");
-  f.Section("verifier", c.verifier, "who builds, checks and times the candidates");
   f.Section("limits", c.limits, "how long all this may take");
   if (c.stream && TimesOnGpuOf(c.device.device, c.verifier)) {
     f.Fail("stream", "answers would be written on the GPU that times candidates");
@@ -166,7 +154,9 @@ rollout::VerifyTemplate Limited(rollout::VerifyTemplate verify, const Evaluation
 class PolicyEvaluation {
  public:
   PolicyEvaluation(const EvalPolicyConfig& config, RolloutParts parts, RunFolder& folder)
-      : config_(config), parts_(std::move(parts)), folder_(folder) {}
+      : config_(config), parts_(std::move(parts)), folder_(folder) {
+    parts_.verify = Limited(parts_.verify, config.limits);
+  }
 
   absl::Status Run(const Admitted& admitted) {
     HONE_RETURN_IF_ERROR(ReadDone());
@@ -200,24 +190,17 @@ class PolicyEvaluation {
   }
 
   absl::Status Batch(absl::Span<const Problem* const> problems) {
-    rollout::SamplingOptions sampling;
-    sampling.temperature = config_.sampling.temperature;
-    sampling.max_tokens = config_.max_tokens;
-    sampling.stop_ids = parts_.prompter.stop_ids();
-    rollout::DriverConfig driver_config;
-    driver_config.group_size = config_.sampling.samples;
-    driver_config.turns = config_.sampling.turns;
-    driver_config.max_context_tokens = parts_.context;
-    driver_config.stream = config_.stream;
-    rollout::EpisodeDriver::Parts driver_parts;
-    driver_parts.engine = &parts_.engine;
-    driver_parts.encoder = &parts_.prompter;
-    driver_parts.client = &parts_.client;
-    rollout::EpisodeDriver driver(driver_config, sampling, Limited(parts_.verify, config_.limits), kNoDoubt, std::move(driver_parts));
+    EpisodeSettings episodes;
+    episodes.group_size = config_.sampling.samples;
+    episodes.turns = config_.sampling.turns;
+    episodes.max_tokens = config_.max_tokens;
+    episodes.temperature = config_.sampling.temperature;
+    episodes.stream = config_.stream;
+    rollout::EpisodeDriver driver = MakeDriver(parts_, episodes);
     std::vector<rollout::GroupRequest> requests;
     for (const Problem* problem : problems) {
       rollout::GroupRequest request{problem->task.id, problem->task, {}, false, {}};
-      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts_.prompter.TaskPrompt(*problem));
+      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts_.prompter->TaskPrompt(*problem));
       requests.push_back(std::move(request));
     }
     HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, driver.Run(requests, SamplingSeed(config_.seed, -1)));
@@ -269,7 +252,7 @@ absl::Status Execute(const RunOptions& options) {
   generated.from = "generated";
   HONE_RETURN_IF_ERROR(setup.Connect(config.verifier, generated, /*named_share=*/0, folder.Path("verifier.log")));
   RolloutParts parts = setup.Parts({Baseline::kEager});
-  HONE_ASSIGN_OR_RETURN(const Admitted admitted, Admit(config, parts.client));
+  HONE_ASSIGN_OR_RETURN(const Admitted admitted, Admit(config, *parts.client));
   if (admitted.problems.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("tasks: ", config.tasks.from, " has no task of split ", config.tasks.split,
                                                    " with an entry point"));

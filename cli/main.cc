@@ -14,11 +14,13 @@
 
 namespace {
 
-// Torch's threads wait for one another by spinning, which starves the verifier on the same cores. Their library reads the
-// policy when it is loaded, before main, hence the second start.
-void WaitPassively(char** argv) {
+// Torch's threads wait for one another by spinning, which starves the verifier on the same cores; and it prints a stack where
+// another process has ended, which we say in a line. Its libraries read both when they are loaded, before main, hence the
+// second start.
+void SettleTorch(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*replace=*/0);
   execv("/proc/self/exe", argv);  // on failure the program goes on as it is
 }
 
@@ -43,7 +45,7 @@ std::string UnknownCommand(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  WaitPassively(argv);
+  SettleTorch(argv);
   CLI::App app{"hone post-trains language models to write fast GPU kernels with execution rewards."};
   app.set_version_flag("--version", "hone " HONE_VERSION);
   app.require_subcommand(1);
@@ -66,6 +68,7 @@ int main(int argc, char** argv) {
   hone::cli::AddSft(app, action);
   hone::cli::AddServe(app, action);
   hone::cli::AddTrain(app, action);
+  hone::cli::AddWorker(app, action);
 #endif
   if (const std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty()) {
     std::fprintf(stderr, "hone: %s\n", unknown.c_str());

@@ -14,37 +14,27 @@
 #include "cli/report_error.h"
 #include "cli/train/phases.h"
 #include "cli/train/run_options.h"
+#include "cli/train/sampled_policy.h"
 #include "cli/train/setup.h"
 
 namespace hone::cli {
 namespace {
 
-struct RolloutConfig {
-  int64_t seed = 1;
-  int64_t threads = 0;
-  PolicySettings policy;
-  DeviceSettings device;
-  EngineSettings engine;
+struct RolloutConfig : SampledPolicy {
   TaskSettings tasks;
   std::string split = "held_out";
   int64_t limit = 0;
   int64_t max_tokens = 320;
   SamplingSettings sampling;
-  VerifierSettings verifier;
 };
 template <class F>
 void Describe(F& f, RolloutConfig& c) {
-  f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of sampling");
-  f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
-  f.Section("policy", c.policy, "what is sampled");
-  f.Section("device", c.device, "where it is sampled");
-  f.Section("engine", c.engine, "how it is sampled");
+  Describe(f, static_cast<SampledPolicy&>(c));
   f.Section("tasks", c.tasks, "where the tasks come from");
   f.Value("split", c.split, OneOf{{"train", "held_out"}}, "which of them");
   f.Value("limit", c.limit, Range<int64_t>(0, 1 << 30), "tasks at most; 0: all");
   f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
   f.Section("sampling", c.sampling, "how each task is sampled");
-  f.Section("verifier", c.verifier, "who builds, checks and times the candidates");
 }
 
 absl::Status Sample(const RolloutConfig& config, PolicySetup& setup, RunFolder& folder) {

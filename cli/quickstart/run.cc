@@ -128,8 +128,8 @@ absl::Status QuickstartRun::State::Supervise() {
 }
 
 RolloutParts QuickstartRun::State::Parts(std::vector<Baseline> baselines) {
-  return {*problems,        *language,  *engine, *verifier.client, VerifyWith(config.verifier, std::move(baselines)),
-          verifier.capabilities, config.model.context, config.seed, {}};
+  return {problems.get(),        language.get(),       engine.get(), verifier.client.get(), VerifyWith(config.verifier, std::move(baselines)),
+          verifier.capabilities, config.model.context, config.seed,  {}};
 }
 
 absl::Status QuickstartRun::State::Evaluate(const std::string& name) {
@@ -171,8 +171,7 @@ absl::StatusOr<bool> QuickstartRun::Run() {
   }
   bool finished = false;
   HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
-    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, s.Parts({}), *s.decoder, *s.metrics, s.folder, started,
-                                              /*offload_optimizer=*/false));
+    HONE_ASSIGN_OR_RETURN(finished, Reinforce({s.config.rl, s.config.rewards, s.Parts({}), *s.decoder, *s.metrics, s.folder, started}));
     return absl::OkStatus();
   }));
   if (finished && s.config.evaluation.after) {

@@ -12,6 +12,7 @@
 #include "base/steady_time.h"
 #include "cli/train/report.h"
 #include "cli/train/run_options.h"
+#include "trainer/comm/rank_environment.h"
 
 namespace hone::cli {
 
@@ -29,6 +30,8 @@ absl::Status ExecuteRun(const RunOptions& options, const std::string& command) {
   const SteadyTime start = SteadyTime::Now();
   HONE_ASSIGN_OR_RETURN(const auto run, Run::Create(config, folder, options.resume));
   HONE_ASSIGN_OR_RETURN(const bool ended, run->Run());
+  HONE_ASSIGN_OR_RETURN(const trainer::RankEnvironment rank, trainer::ReadRankEnvironment());
+  if (rank.rank != 0) return absl::OkStatus();  // the first of a job's ranks reports
   HONE_RETURN_IF_ERROR(WriteRunReport(folder));
   if (!ended) {
     std::printf("stopped by rl.max_seconds; --resume goes on\n");

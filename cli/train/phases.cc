@@ -1,6 +1,7 @@
 #include "cli/train/phases.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -16,30 +17,35 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "cli/report_error.h"
+#include "cli/train/groups.h"
 #include "cli/train/verifier_probe.h"
 #include "rollout/episode/evaluation.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/loop/log_prob_file.h"
+#include "trainer/loop/led_ranks.h"
 #include "trainer/loop/phase_watch.h"
 #include "trainer/loop/rl_loop.h"
 #include "trainer/loop/self_test.h"
+#include "trainer/loop/sharded_state.h"
 
 namespace hone::cli {
 namespace {
 
-// Ctrl-C asks; phases stop at the next step.
-volatile std::sig_atomic_t interrupted = 0;
-void OnInterrupt(int) { interrupted = 1; }
+// Ctrl-C and SIGTERM ask; phases stop at the next step.
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+void OnInterrupt(int) { interrupted = true; }
 
 constexpr int64_t kWarmupSteps = 5;
 constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 MiB travel
-constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // an evaluation pays nobody
 
 using OnPhase = std::function<void(const std::string& what)>;
 
 absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings& settings, policy::Decoder& decoder,
-                                                                bool offload_optimizer, const OnPhase& on_phase) {
+                                                                bool offload_optimizer, trainer::Communicator* ranks,
+                                                                const OnPhase& on_phase) {
   trainer::RlOptions options;
+  options.learner.ranks = ranks;
   options.learner.adamw.offload = offload_optimizer;
   options.learner.on_phase = [on_phase](trainer::StepPhase phase) { on_phase(Name(phase)); };
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
@@ -60,25 +66,11 @@ std::string StepFigures(const trainer::StepMetrics& m) {
     absl::StrAppendFormat(&text, "  %.2fx over %s", value, name.substr(sizeof("speedup/") - 1));
     break;
   }
-  const double seconds = std::max(1e-9, figure("seconds/judging"));
-  absl::StrAppendFormat(&text, "  %.0f verdicts/s", figure("verdicts") / seconds);
+  if (figure("seconds/judging") > 0) absl::StrAppendFormat(&text, "  %.0f verdicts/s", figure("verdicts") / figure("seconds/judging"));
+  if (m.count("workers/alive") > 0) absl::StrAppendFormat(&text, "  %.0f workers", figure("workers/alive"));
   const double gap = m.count("learn/mismatch_abs_log_ratio") > 0 ? figure("learn/mismatch_abs_log_ratio") : 0;
   if (gap > 0) absl::StrAppendFormat(&text, "  gap %.1e", gap);
   return text;
-}
-
-// Sampler and learner must agree on what they would train with. A policy of half precision rounds: by 2e-3 where logits are
-// small, by more where they are large. A wrong rotation, norm or adapter is off by 0.1 and more.
-absl::Status SelfTest(const RlSettings& settings, rollout::Engine& engine, policy::Decoder& decoder) {
-  trainer::SelfTestOptions options;
-  options.temperature = settings.temperature;
-  const bool half = decoder.parameters().leaves()[0].value.scalar_type() != at::kFloat;
-  options.mean_limit = settings.max_gap > 0 ? settings.max_gap : half ? 0.15 : 1e-4;
-  for (int32_t t = 0; t < 16; ++t) options.prompt_ids.push_back(static_cast<int32_t>((t * 37 + 11) % decoder.config().vocab_size));
-  options.tokens = std::min<int64_t>(32, decoder.config().max_position_embeddings - 16);
-  HONE_ASSIGN_OR_RETURN(const trainer::SelfTestReport report, trainer::TestLogProbs(engine, decoder, options));
-  if (half) std::fprintf(stderr, "self-test: sampler and learner are %.1e apart on %d tokens\n", report.mean_gap, static_cast<int>(report.tokens));
-  return absl::OkStatus();
 }
 
 Backend BackendOf(const VerifierSettings& settings) {
@@ -100,7 +92,11 @@ absl::StatusOr<std::unique_ptr<trainer::LogProbFile>> OpenLogProbs(const RlSetti
 
 }  // namespace
 
-void WatchForInterrupt() { std::signal(SIGINT, OnInterrupt); }
+const std::atomic<bool>& WatchForInterrupt() {
+  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
+  return interrupted;
+}
 
 absl::Status Interrupted() {
   return interrupted ? absl::CancelledError("interrupted; --resume goes on from the last checkpoint") : absl::OkStatus();
@@ -195,62 +191,220 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
   return verify;
 }
 
-absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                               policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started,
-                               bool offload_optimizer, const std::function<absl::Status()>& on_checkpoint) {
-  HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(rewards));
-  trainer::PhaseWatch watch({std::chrono::milliseconds(static_cast<int64_t>(settings.patience_s * 1000)),
-                             [](const std::string& text) { std::fprintf(stderr, "\nhone: %s", text.c_str()); }});
+// Sampler and learner must agree on what they would train with. A policy of half precision rounds: by 2e-3 where logits are
+// small, by more where they are large. A wrong rotation, norm or adapter is off by 0.1 and more.
+absl::Status TestSampler(const RlSettings& settings, rollout::Engine& engine, policy::Decoder& decoder) {
+  trainer::SelfTestOptions options;
+  options.temperature = settings.temperature;
+  const bool half = decoder.parameters().leaves()[0].value.scalar_type() != at::kFloat;
+  options.mean_limit = settings.max_gap > 0 ? settings.max_gap : half ? 0.15 : 1e-4;
+  for (int32_t t = 0; t < 16; ++t) options.prompt_ids.push_back(static_cast<int32_t>((t * 37 + 11) % decoder.config().vocab_size));
+  options.tokens = std::min<int64_t>(32, decoder.config().max_position_embeddings - 16);
+  HONE_ASSIGN_OR_RETURN(const trainer::SelfTestReport report, trainer::TestLogProbs(engine, decoder, options));
+  if (half) std::fprintf(stderr, "self-test: sampler and learner are %.1e apart on %d tokens\n", report.mean_gap, static_cast<int>(report.tokens));
+  return absl::OkStatus();
+}
+
+namespace {
+
+struct Source {
+  std::unique_ptr<trainer::GroupSource> groups;
+  WorkerGroups* workers = nullptr;  // the same, where workers sample
+};
+
+// What workers get, gathered from the ranks that hold it.
+trainer::VisitLeaves GatheredWeights(trainer::LedRanks& ranks, trainer::Learner& learner) {
+  return [&](const std::function<absl::Status(const policy::Leaf&)>& visit) -> absl::Status {
+    HONE_RETURN_IF_ERROR(ranks.Give(trainer::Order::kShow));
+    HONE_RETURN_IF_ERROR(learner.sharded()->VisitWeights(visit));
+    if (learner.decoder().lora() == nullptr) return absl::OkStatus();
+    for (const policy::Leaf& leaf : learner.decoder().lora()->leaves()) HONE_RETURN_IF_ERROR(visit(leaf));
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Source> MakeSource(const Reinforcement& run, const RolloutParts& parts, rollout::ExemplarStore* exemplars,
+                                  trainer::LedRanks* ranks, trainer::Learner& learner) {
+  Source source;
+  if (run.workers == nullptr) {
+    source.groups = std::make_unique<SampledGroups>(run.settings, parts, exemplars);
+    return source;
+  }
+  PolicyWeights weights{run.decoder, {}};
+  if (ranks != nullptr) weights.visit = GatheredWeights(*ranks, learner);
+  HONE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerGroups> workers,
+                        WorkerGroups::Create(run.settings, parts, exemplars, *run.workers, std::move(weights)));
+  if (ranks != nullptr) workers->on_wait = [ranks] { return ranks->Give(trainer::Order::kStay); };
+  source.workers = workers.get();
+  source.groups = std::move(workers);
+  return source;
+}
+
+// Where an interrupted run goes on: one file set, or each rank's own.
+class RunCheckpoints {
+ public:
+  static absl::StatusOr<RunCheckpoints> Open(const std::string& folder, const std::string& moments, trainer::LedRanks* ranks,
+                                             const OnPhase& enter) {
+    RunCheckpoints checkpoints;
+    checkpoints.folder_ = folder;
+    checkpoints.moments_ = moments;
+    checkpoints.ranks_ = ranks;
+    if (ranks != nullptr) {
+      HONE_ASSIGN_OR_RETURN(checkpoints.sharded_, trainer::ShardedCheckpointer::Create(folder, ranks->ranks()));
+    } else {
+      trainer::CheckpointOptions options{.folder = folder, .max_file_bytes = kMaxCheckpointFileBytes};
+      options.on_file = [enter](const std::string& file) { enter("writing a checkpoint: " + file); };
+      HONE_ASSIGN_OR_RETURN(checkpoints.whole_, trainer::Checkpointer::Create(options));
+    }
+    return checkpoints;
+  }
+
+  /// False: there is none.
+  absl::StatusOr<bool> Restore(trainer::RlLoop& loop, trainer::Learner& learner) {
+    trainer::CheckpointData data;
+    HONE_ASSIGN_OR_RETURN(const bool sharded, sharded_ != nullptr ? sharded_->Restore(learner, &data)
+                                                                  : trainer::RestoreFromRanks(folder_, learner, &data));
+    if (sharded) {
+      HONE_RETURN_IF_ERROR(loop.RestoreOwn(data));
+    } else {
+      if (sharded_ != nullptr || whole_->Steps().empty()) return false;
+      HONE_ASSIGN_OR_RETURN(data, whole_->LoadLatest());
+      HONE_RETURN_IF_ERROR(loop.Restore(data));
+    }
+    saved_ = loop.step();
+    return true;
+  }
+
+  absl::Status Save(trainer::RlLoop& loop, trainer::Learner& learner) {
+    if (saved_ == loop.step()) return absl::OkStatus();
+    if (sharded_ != nullptr) {
+      HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, loop.SaveOwn());
+      HONE_RETURN_IF_ERROR(ranks_->Give(trainer::Order::kSave, loop.step()));
+      HONE_RETURN_IF_ERROR(sharded_->Save(learner, loop.step(), data));
+    } else {
+      HONE_ASSIGN_OR_RETURN(trainer::CheckpointData data, loop.Save());
+      if (moments_ == "bf16") RoundMoments(data);
+      HONE_RETURN_IF_ERROR(whole_->Save(data));
+    }
+    saved_ = loop.step();
+    return absl::OkStatus();
+  }
+
+  absl::Status Wait() { return sharded_ != nullptr ? sharded_->Wait() : absl::OkStatus(); }
+
+ private:
+  std::string folder_, moments_;
+  trainer::LedRanks* ranks_ = nullptr;
+  std::unique_ptr<trainer::Checkpointer> whole_;
+  std::unique_ptr<trainer::ShardedCheckpointer> sharded_;
+  int64_t saved_ = -1;
+};
+
+std::unique_ptr<trainer::LedRanks> Led(trainer::Communicator* ranks, const policy::Decoder& decoder) {
+  if (ranks == nullptr) return nullptr;
+  return std::make_unique<trainer::LedRanks>(*ranks, decoder.parameters().leaves()[0].value.device());
+}
+
+trainer::PhaseWatch WatchOf(const RlSettings& settings) {
+  return trainer::PhaseWatch({std::chrono::milliseconds(static_cast<int64_t>(settings.patience_s * 1000)),
+                              [](const std::string& text) { std::fprintf(stderr, "\nhone: %s", text.c_str()); }});
+}
+
+absl::Status WithWholeWeights(trainer::Learner& learner, trainer::LedRanks* ranks, const std::function<absl::Status()>& body) {
+  if (ranks == nullptr) return body();
+  if (ranks->leads()) HONE_RETURN_IF_ERROR(ranks->Give(trainer::Order::kExport));
+  return learner.sharded()->WithWholeWeights(body);
+}
+
+}  // namespace
+
+absl::Status FollowReinforcement(const RlSettings& settings, policy::Decoder& decoder, RunFolder& folder,
+                                 bool offload_optimizer, trainer::Communicator& ranks) {
+  trainer::PhaseWatch watch = WatchOf(settings);
+  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, offload_optimizer, &ranks,
+                                                        [&watch](const std::string& what) { watch.Enter(what); }));
+  trainer::Learner& learner = trainer->learner();
+  const auto led = Led(&ranks, decoder);
+  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::ShardedCheckpointer::Create(folder.Path("checkpoint/rl"), ranks));
+  HONE_RETURN_IF_ERROR(checkpoints->Restore(learner).status());
+  const auto nothing = [] { return absl::OkStatus(); };
+  while (true) {
+    watch.Rest();
+    HONE_ASSIGN_OR_RETURN(const trainer::GivenOrder given, led->Await());
+    switch (given.order) {
+      case trainer::Order::kStay:
+        break;
+      case trainer::Order::kLearn: {
+        HONE_ASSIGN_OR_RETURN(const std::vector<trainer::TrainSequence> own, led->Deal({}));
+        HONE_RETURN_IF_ERROR(trainer->Step(own).status());
+        break;
+      }
+      case trainer::Order::kShow:
+        HONE_RETURN_IF_ERROR(learner.sharded()->VisitWeights([](const policy::Leaf&) { return absl::OkStatus(); }));
+        break;
+      case trainer::Order::kSave:
+        HONE_RETURN_IF_ERROR(checkpoints->Save(learner, given.number, {}));
+        break;
+      case trainer::Order::kExport:
+        HONE_RETURN_IF_ERROR(WithWholeWeights(learner, led.get(), nothing));
+        break;
+      case trainer::Order::kEnd:
+        return checkpoints->Wait();
+    }
+  }
+}
+
+absl::StatusOr<bool> Reinforce(const Reinforcement& run) {
+  const RlSettings& settings = run.settings;
+  RunFolder& folder = run.folder;
+  RolloutParts parts = run.parts;
+  HONE_ASSIGN_OR_RETURN(const rewards::Pipeline pipeline, rewards::Pipeline::Create(run.rewards));
+  trainer::PhaseWatch watch = WatchOf(settings);
   const OnPhase enter = [&watch, heard = std::move(parts.on_phase)](const std::string& what) {
     watch.Enter(what);
     if (heard) heard(what);
   };
   parts.on_phase = enter;
-  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, decoder, offload_optimizer, enter));
+  HONE_ASSIGN_OR_RETURN(const auto trainer, MakeTrainer(settings, run.decoder, run.offload_optimizer, run.ranks, enter));
+  trainer::Learner& learner = trainer->learner();
+  const auto led = Led(run.ranks, run.decoder);
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(folder.Path("journal.jsonl.zst")));
   HONE_ASSIGN_OR_RETURN(const auto log_probs, OpenLogProbs(settings, folder));
-  trainer::CheckpointOptions checkpoint_options{.folder = folder.Path("checkpoint/rl"), .max_file_bytes = kMaxCheckpointFileBytes};
-  checkpoint_options.on_file = [&](const std::string& file) { enter("writing a checkpoint: " + file); };
-  HONE_ASSIGN_OR_RETURN(const auto checkpoints, trainer::Checkpointer::Create(checkpoint_options));
   std::unique_ptr<rollout::ExemplarStore> exemplars;
   if (settings.exemplars.enabled) {
     HONE_ASSIGN_OR_RETURN(exemplars, rollout::ExemplarStore::Open(folder.Path("exemplars.db"), settings.exemplars));
   }
   if (!pipeline.NeededBaselines().empty()) parts.verify.protocol.baselines = pipeline.NeededBaselines();
-  SampledGroups source(settings, parts, exemplars.get());
+  HONE_ASSIGN_OR_RETURN(const Source source, MakeSource(run, parts, exemplars.get(), led.get(), learner));
   trainer::RlLoopOptions loop_options;
-  loop_options.lag = settings.lag;
+  loop_options.lag = source.workers == nullptr ? settings.lag : 0;  // workers are ahead by themselves
   loop_options.overlap = settings.overlap;
   loop_options.fill = settings.dynamic_sampling;
   loop_options.recorded_sequences = settings.recorded_sequences;
-  trainer::RlLoop loop({source, pipeline, *trainer, parts.engine, *journal, metrics, log_probs.get(), enter}, loop_options);
-  int64_t saved = -1;
-  if (!checkpoints->Steps().empty()) {
-    HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, checkpoints->LoadLatest());
-    HONE_RETURN_IF_ERROR(loop.Restore(data));
-    saved = loop.step();
-    if (on_checkpoint) HONE_RETURN_IF_ERROR(on_checkpoint());  // it may have been killed in between
-  }
+  trainer::RlLoop loop({*source.groups, pipeline, *trainer, *journal, run.metrics, log_probs.get(), led.get(), enter}, loop_options);
+  HONE_ASSIGN_OR_RETURN(RunCheckpoints checkpoints,
+                        RunCheckpoints::Open(folder.Path("checkpoint/rl"), settings.checkpoint_moments, led.get(), enter));
+  HONE_ASSIGN_OR_RETURN(const bool goes_on, checkpoints.Restore(loop, learner));
+  if (goes_on && run.on_checkpoint) HONE_RETURN_IF_ERROR(run.on_checkpoint());  // it may have been killed in between
   const auto save = [&]() -> absl::Status {
-    if (saved == loop.step()) return absl::OkStatus();
     enter("a checkpoint");
-    HONE_ASSIGN_OR_RETURN(trainer::CheckpointData data, loop.Save());
-    if (settings.checkpoint_moments == "bf16") RoundMoments(data);
-    HONE_RETURN_IF_ERROR(checkpoints->Save(data));
-    saved = loop.step();
-    return on_checkpoint ? on_checkpoint() : absl::OkStatus();
+    HONE_RETURN_IF_ERROR(checkpoints.Save(loop, learner));
+    return run.on_checkpoint ? run.on_checkpoint() : absl::OkStatus();
   };
 
-  enter("the self-test of the verifier");
-  HONE_RETURN_IF_ERROR(ProbeVerifier(parts.client, parts.verify));
-  enter("the self-test of sampler and learner");
-  HONE_RETURN_IF_ERROR(SelfTest(settings, parts.engine, decoder));
+  if (source.workers == nullptr) {
+    enter("the self-test of the verifier");
+    HONE_RETURN_IF_ERROR(ProbeVerifier(*parts.client, parts.verify));
+    enter("the self-test of sampler and learner");
+    HONE_RETURN_IF_ERROR(TestSampler(settings, *parts.engine, run.decoder));
+  }
   Progress progress("rl", settings.steps);
   double longest = 0;  // seconds of a step
   while (loop.step() < settings.steps) {
     HONE_RETURN_IF_ERROR(Interrupted());
-    if (settings.max_seconds > 0 && absl::ToDoubleSeconds(SteadyTime::Now() - started) + longest > settings.max_seconds) {
+    if (settings.max_seconds > 0 && absl::ToDoubleSeconds(SteadyTime::Now() - run.started) + longest > settings.max_seconds) {
       HONE_RETURN_IF_ERROR(save());
+      HONE_RETURN_IF_ERROR(checkpoints.Wait());
       progress.Finish(absl::StrFormat("stopped at step %d: %.0f seconds are over; --resume goes on", loop.step(),
                                       settings.max_seconds));
       return false;
@@ -261,6 +415,9 @@ absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::Pipeli
     if (loop.step() % settings.checkpoint_every == 0 || loop.step() == settings.steps) HONE_RETURN_IF_ERROR(save());
   }
   progress.Finish();
+  if (source.workers != nullptr) source.workers->Finish();
+  HONE_RETURN_IF_ERROR(checkpoints.Wait());
+  if (run.at_end) HONE_RETURN_IF_ERROR(WithWholeWeights(learner, led.get(), run.at_end));
   return true;
 }
 
@@ -275,19 +432,12 @@ absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens
                          }).status());
   }
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(path));
-  rollout::SamplingOptions sampling;
-  sampling.temperature = settings.temperature;
-  sampling.max_tokens = max_tokens;
-  sampling.stop_ids = parts.prompter.stop_ids();
-  rollout::DriverConfig driver_config;
-  driver_config.group_size = settings.samples;
-  driver_config.turns = settings.turns;
-  driver_config.max_context_tokens = parts.context;
-  rollout::EpisodeDriver::Parts driver_parts;
-  driver_parts.engine = &parts.engine;
-  driver_parts.encoder = &parts.prompter;
-  driver_parts.client = &parts.client;
-  rollout::EpisodeDriver driver(driver_config, sampling, parts.verify, kNoDoubt, std::move(driver_parts));
+  EpisodeSettings episodes;
+  episodes.group_size = settings.samples;
+  episodes.turns = settings.turns;
+  episodes.max_tokens = max_tokens;
+  episodes.temperature = settings.temperature;
+  rollout::EpisodeDriver driver = MakeDriver(parts, episodes);
   Progress progress(name, static_cast<int64_t>(problems.size()));
   const size_t width = static_cast<size_t>(std::max<int64_t>(1, running / settings.samples));
   while (groups.size() < problems.size()) {
@@ -297,7 +447,7 @@ absl::Status SampleProblems(const SamplingSettings& settings, int64_t max_tokens
       // The same id and seed, hence the same draws, whatever is sampled for and beside it.
       rollout::GroupRequest request{absl::StrCat("sample-", i), problems[i].task, {}, false,
                                     SamplingSeed(parts.seed, -1 - static_cast<int64_t>(i))};
-      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problems[i]));
+      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter->TaskPrompt(problems[i]));
       requests.push_back(std::move(request));
     }
     HONE_ASSIGN_OR_RETURN(std::vector<Group> judged, driver.Run(requests, /*seed=*/0));

@@ -11,6 +11,7 @@
 //   evaluation_before.jsonl.zst, _after, .json  held-out groups and their figures
 //   phases.json                  seconds of each phase
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,19 +23,22 @@
 #include "base/metrics.h"
 #include "base/metrics_page.h"
 #include "base/steady_time.h"
-#include "cli/train/groups.h"
+#include "cli/train/episodes.h"
 #include "cli/train/prompter.h"
 #include "cli/train/settings.h"
+#include "cli/train/worker_groups.h"
 #include "policy/model/decoder.h"
 #include "rewards/compose/pipeline.h"
+#include "trainer/comm/communicator.h"
 #include "trainer/loss/policy_loss.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
 
 namespace hone::cli {
 
-/// After this, Ctrl-C makes Interrupted() kCancelled in place of ending the program.
-void WatchForInterrupt();
+/// After this, Ctrl-C and SIGTERM make Interrupted() kCancelled, and the flag that comes back true, in place of ending the
+/// program.
+const std::atomic<bool>& WatchForInterrupt();
 absl::Status Interrupted();
 
 /// The folder of one run, and the clock of its phases.
@@ -74,15 +78,35 @@ rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector
 /// What `settings` train a batch's tokens by.
 trainer::PolicyLossOptions LossOf(const RlSettings& settings);
 
+/// What the reinforcement phase works with; borrowed.
+struct Reinforcement {
+  const RlSettings& settings;
+  const rewards::PipelineConfig& rewards;
+  RolloutParts parts;  // parts.verify gets the baselines that the pipeline reads; parts.on_phase hears each phase as it begins
+  policy::Decoder& decoder;
+  MetricsWriter& metrics;
+  RunFolder& folder;
+  SteadyTime started;                    // of the program
+  bool offload_optimizer = false;
+  const WorkersPlan* workers = nullptr;  // null: this process samples
+  trainer::Communicator* ranks = nullptr;  // that learn together; this is the first of them, and workers sample; null: alone
+  std::function<absl::Status()> on_checkpoint;  // called when one is on the disk; may be empty
+  /// Once, after the last step, while the weights are whole; may be empty.
+  std::function<absl::Status()> at_end;
+};
 /// Samples, rewards and learns for settings.steps steps, going on from the newest checkpoint of the folder where there is
-/// one. `parts.verify` gets the baselines that the pipeline reads; `parts.on_phase` hears each phase as it begins;
-/// `on_checkpoint` is called when one is on the disk. kFailedPrecondition: the self-test found a side that is off: the
-/// verifier, the engine or the learner. kCancelled: interrupted.
+/// one. kFailedPrecondition: the self-test found a side that is off: the verifier, the engine or the learner. kCancelled:
+/// interrupted.
 /// False: stopped before a step that would have ended later than settings.max_seconds after `started`; the folder has a
 /// checkpoint of the last step and can be resumed.
-absl::StatusOr<bool> Reinforce(const RlSettings& settings, const rewards::PipelineConfig& rewards, RolloutParts parts,
-                       policy::Decoder& decoder, MetricsWriter& metrics, RunFolder& folder, SteadyTime started, bool offload_optimizer,
-                       const std::function<absl::Status()>& on_checkpoint = {});
+absl::StatusOr<bool> Reinforce(const Reinforcement& run);
+
+/// The part of the other ranks.
+absl::Status FollowReinforcement(const RlSettings& settings, policy::Decoder& decoder, RunFolder& folder,
+                                 bool offload_optimizer, trainer::Communicator& ranks);
+
+/// Whether engine and decoder mean the same by a log-probability: kFailedPrecondition says which side is wrong.
+absl::Status TestSampler(const RlSettings& settings, rollout::Engine& engine, policy::Decoder& decoder);
 
 /// Samples every problem and writes <name>.jsonl.zst, the groups, and <name>.json, their figures. Goes on where the journal
 /// ends; nothing is measured twice. Equal seeds sample alike whatever `name` is. As many problems are under way at a time as

@@ -11,7 +11,7 @@
 #include "base/journal.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
-#include "cli/train/groups.h"
+#include "cli/train/episodes.h"
 #include "cli/train/phases.h"
 #include "cli/train/setup.h"
 #include "trainer/data/implementation_clusters.h"
@@ -20,8 +20,6 @@ namespace hone::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr rewards::RemeasureRule kNoDoubt = {.absolute = 1e9, .over_best = 1e9};  // nobody is paid
 
 // A right answer and where it came from.
 struct Answer {
@@ -68,19 +66,11 @@ absl::Status SampleRounds(const RftConfig& config, const RolloutParts& parts, Ru
     done = read.groups;
   }
   HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(path));
-  rollout::SamplingOptions sampling;
-  sampling.temperature = config.temperature;
-  sampling.max_tokens = config.max_tokens;
-  sampling.stop_ids = parts.prompter.stop_ids();
-  rollout::DriverConfig driver_config;
-  driver_config.group_size = config.samples;
-  driver_config.turns = 1;
-  driver_config.max_context_tokens = parts.context;
-  rollout::EpisodeDriver::Parts driver_parts;
-  driver_parts.engine = &parts.engine;
-  driver_parts.encoder = &parts.prompter;
-  driver_parts.client = &parts.client;
-  rollout::EpisodeDriver driver(driver_config, sampling, parts.verify, kNoDoubt, std::move(driver_parts));
+  EpisodeSettings episodes;
+  episodes.group_size = config.samples;
+  episodes.max_tokens = config.max_tokens;
+  episodes.temperature = config.temperature;
+  rollout::EpisodeDriver driver = MakeDriver(parts, episodes);
   const int64_t width = config.tasks_per_round > 0 ? config.tasks_per_round : 8, total = config.rounds * width;
   Progress progress("rft", total);
   int64_t right = 0, judged = 0;
@@ -90,10 +80,10 @@ absl::Status SampleRounds(const RftConfig& config, const RolloutParts& parts, Ru
     const int64_t round = next / width;
     for (int64_t i = 0; i < width; ++i, ++next) {
       HONE_ASSIGN_OR_RETURN(const Problem problem,
-                            parts.problems.Next());  // also those done: they decide what comes next
+                            parts.problems->Next());  // also those done: they decide what comes next
       if (next < done) continue;
       rollout::GroupRequest request{absl::StrFormat("rft-%06d", next), problem.task, {}, false};
-      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter.TaskPrompt(problem));
+      HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts.prompter->TaskPrompt(problem));
       requests.push_back(std::move(request));
     }
     if (requests.empty()) continue;

@@ -15,10 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/config.h"
-#include "cli/train/model_settings.h"
 #include "cli/train/problems.h"
-#include "cli/train/settings.h"
-#include "cli/train/start.h"
+#include "cli/train/sampled_policy.h"
 
 namespace hone::cli {
 
@@ -36,37 +34,26 @@ void Describe(F& f, DrawSettings& c) {
           "lower bound of the speedup over any baseline; slower answers are left out; 0: all right ones stay");
 }
 
-struct RftConfig {
-  int64_t seed = 1;
-  int64_t threads = 0;
+struct RftConfig : SampledPolicy {
   int64_t rounds = 1;
   int64_t tasks_per_round = 0;
   int64_t samples = 16;
   int64_t max_tokens = 1024;
   double temperature = 1.0;
   double named_share = 0.15;
-  PolicySettings policy;
-  DeviceSettings device;
-  EngineSettings engine;
   TaskSettings tasks;
-  VerifierSettings verifier;
   DrawSettings draw;
 };
 template <class F>
 void Describe(F& f, RftConfig& c) {
-  f.Value("seed", c.seed, Range<int64_t>(0, int64_t{1} << 52), "of tasks, sampling and draws");
-  f.Value("threads", c.threads, Range<int64_t>(0, 1024), "of the model; 0: one a core");
+  Describe(f, static_cast<SampledPolicy&>(c));
   f.Value("rounds", c.rounds, Range<int64_t>(1, 1'000'000), "batches of tasks");
   f.Value("tasks_per_round", c.tasks_per_round, Range<int64_t>(0, 65536), "0: 8");
   f.Value("samples", c.samples, Range<int64_t>(1, 4096), "answers to a task");
   f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 1 << 20), "tokens of an answer");
   f.Value("temperature", c.temperature, Range(0.01, 10.0), "of sampling");
   f.Value("named_share", c.named_share, Range(0.0, 1.0), "of generated prompts from the named train tasks");
-  f.Section("policy", c.policy, "who answers");
-  f.Section("device", c.device, "where it is sampled");
-  f.Section("engine", c.engine, "how it is sampled");
   f.Section("tasks", c.tasks, "what is asked; held-out tasks never are");
-  f.Section("verifier", c.verifier, "who builds, checks and times the answers");
   f.Section("draw", c.draw, "which right answers are kept");
 }
 

@@ -1,10 +1,13 @@
 #include "cli/train/run.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "cli/train/phases.h"
+#include "cli/train/ranks.h"
 #include "cli/train/setup.h"
 #include "policy/model/hf_folder.h"
 
@@ -18,10 +21,11 @@ RlSettings TrainRl() {
 }
 
 struct TrainRun::State {
-  State(const TrainConfig& config, PolicySetup setup, RunFolder folder, SteadyTime started)
-      : config(config), setup(std::move(setup)), folder(std::move(folder)), started(started) {}
+  State(const TrainConfig& config, JobRanks job, PolicySetup setup, RunFolder folder, SteadyTime started)
+      : config(config), job(std::move(job)), setup(std::move(setup)), folder(std::move(folder)), started(started) {}
 
   TrainConfig config;
+  JobRanks job;
   PolicySetup setup;
   RunFolder folder;
   SteadyTime started;
@@ -31,7 +35,9 @@ struct TrainRun::State {
   std::unique_ptr<MetricsWriter> metrics;
 
   absl::Status Evaluate(const std::string& name);
-  absl::Status Export();
+  absl::StatusOr<bool> Lead();
+  absl::StatusOr<bool> Follow();
+  absl::StatusOr<std::optional<WorkersPlan>> Workers();
 };
 
 absl::Status TrainRun::State::Evaluate(const std::string& name) {
@@ -43,29 +49,71 @@ absl::Status TrainRun::State::Evaluate(const std::string& name) {
   });
 }
 
-absl::Status TrainRun::State::Export() {
-  if (setup.adapter() != nullptr) return setup.adapter()->Save(folder.Path("adapter"), setup.start().weights);
-  return policy::SaveHfWeights(setup.decoder(), folder.Path("policy"));
+// What they are told: this run's settings, with the adapter that is really trained.
+absl::StatusOr<std::optional<WorkersPlan>> TrainRun::State::Workers() {
+  if (config.workers.listen.empty()) return std::optional<WorkersPlan>();
+  WorkersPlan plan;
+  plan.settings = config.workers;
+  TrainConfig told = config;
+  told.policy.adapter.clear();
+  told.lora.rank = 0;
+  if (setup.adapter() != nullptr) {
+    const policy::LoraOptions& adapter = setup.adapter()->options();
+    told.lora = {adapter.rank, adapter.alpha, adapter.targets};
+  }
+  plan.run_settings = ToYaml(told);
+  HONE_ASSIGN_OR_RETURN(plan.files, ReadPolicyFiles(setup.start().folder));
+  return std::make_optional(std::move(plan));
 }
 
 TrainRun::TrainRun(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TrainRun::~TrainRun() = default;
 
+namespace {
+
+// What several ranks cannot do.
+absl::Status CheckRanks(const TrainConfig& config) {
+  if (config.workers.listen.empty()) {
+    return absl::InvalidArgumentError("workers.listen: with several ranks, workers sample: say where they find this run");
+  }
+  if (config.evaluation.before || config.evaluation.after) {
+    return absl::InvalidArgumentError("evaluation.before, evaluation.after: not with several ranks; hone eval policy does it");
+  }
+  if (config.rl.checkpoint_moments != "fp32") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rl.checkpoint_moments: ", config.rl.checkpoint_moments, ", with several ranks allowed: fp32"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& config, const std::string& folder, bool resume,
                                                            std::function<void(const std::string& what)> on_phase) {
   const SteadyTime started = SteadyTime::Now();
-  HONE_ASSIGN_OR_RETURN(PolicySetup setup, PolicySetup::Create(config.policy, {config.device, config.lora, config.engine},
-                                                               config.threads, config.seed));
+  HONE_ASSIGN_OR_RETURN(const trainer::RankEnvironment environment, trainer::ReadRankEnvironment());
+  if (!environment.alone()) HONE_RETURN_IF_ERROR(CheckRanks(config));
+  HONE_ASSIGN_OR_RETURN(JobRanks job, MeetRanks(config.device));
+  const bool samples = config.workers.listen.empty() || config.evaluation.before || config.evaluation.after;
+  HONE_ASSIGN_OR_RETURN(PolicySetup setup,
+                        PolicySetup::Create(config.policy,
+                                            {job.device, config.lora, config.engine, samples, job.communicator != nullptr},
+                                            config.threads, config.seed));
   if (config.rl.kl_coefficient > 0 && setup.adapter() == nullptr) {
     return absl::InvalidArgumentError("rl.kl_coefficient: needs an adapter (lora.rank): the reference is the model without it");
   }
-  HONE_ASSIGN_OR_RETURN(std::unique_ptr<MetricsPage> page, ServeMetrics(config.metrics));
-  HONE_ASSIGN_OR_RETURN(RunFolder run_folder, RunFolder::Create(folder, ToYaml(config), resume));
-  auto state = std::make_unique<State>(config, std::move(setup), std::move(run_folder), started);
+  std::unique_ptr<MetricsPage> page;
+  if (job.first()) {
+    HONE_ASSIGN_OR_RETURN(page, ServeMetrics(config.metrics));
+  }
+  HONE_ASSIGN_OR_RETURN(RunFolder run_folder, FolderOfJob(job, folder, ToYaml(config), resume));
+  auto state = std::make_unique<State>(config, std::move(job), std::move(setup), std::move(run_folder), started);
   state->on_phase = std::move(on_phase);
-  HONE_RETURN_IF_ERROR(CopyPolicyFiles(state->setup.start().folder, state->folder.Path("policy")));
   state->page = std::move(page);
-  HONE_ASSIGN_OR_RETURN(state->metrics, MetricsWriter::Create(folder, state->clock));
+  if (state->job.first()) {
+    HONE_RETURN_IF_ERROR(CopyPolicyFiles(state->setup.start().folder, state->folder.Path("policy")));
+    HONE_ASSIGN_OR_RETURN(state->metrics, MetricsWriter::Create(folder, state->clock));
+  }
   if (state->page != nullptr) {
     state->metrics->AlsoTo([page = state->page.get()](int64_t step, const auto& values) { page->Set(step, values); });
   }
@@ -75,24 +123,41 @@ absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& co
 absl::StatusOr<bool> TrainRun::Run() {
   State& s = *state_;
   WatchForInterrupt();
-  HONE_RETURN_IF_ERROR(s.folder.Timed("start the verifier", [&] {
-    return s.setup.Connect(s.config.verifier, s.config.tasks, s.config.rl.named_share, s.folder.Path("verifier.log"));
+  absl::StatusOr<bool> ended = s.job.first() ? s.Lead() : s.Follow();
+  // The others are not to wait for what will not come.
+  if (!ended.ok() && s.job.communicator != nullptr) s.job.communicator->Abort(std::string(ended.status().message()));
+  return ended;
+}
+
+absl::StatusOr<bool> TrainRun::State::Follow() {
+  HONE_RETURN_IF_ERROR(FollowReinforcement(config.rl, setup.decoder(), folder, config.device.offload_optimizer, *job.communicator));
+  return true;
+}
+
+absl::StatusOr<bool> TrainRun::State::Lead() {
+  HONE_RETURN_IF_ERROR(folder.Timed("start the verifier", [&] {
+    return setup.Connect(config.verifier, config.tasks, config.rl.named_share, folder.Path("verifier.log"));
   }));
-  if (s.config.evaluation.before && !FileExists(s.folder.Path("evaluation_before.json"))) {
-    HONE_RETURN_IF_ERROR(s.Evaluate("before"));
-  }
+  if (config.evaluation.before && !FileExists(folder.Path("evaluation_before.json"))) HONE_RETURN_IF_ERROR(Evaluate("before"));
+  HONE_ASSIGN_OR_RETURN(const std::optional<WorkersPlan> workers, Workers());
   bool finished = false;
-  HONE_RETURN_IF_ERROR(s.folder.Timed("reinforce", [&]() -> absl::Status {
-    RolloutParts parts = s.setup.Parts({});
-    parts.on_phase = s.on_phase;
-    const auto keep_adapter = [&] { return s.setup.adapter() != nullptr ? s.Export() : absl::OkStatus(); };
-    HONE_ASSIGN_OR_RETURN(finished, Reinforce(s.config.rl, s.config.rewards, parts, s.setup.decoder(), *s.metrics, s.folder,
-                                              s.started, s.config.device.offload_optimizer, keep_adapter));
+  HONE_RETURN_IF_ERROR(folder.Timed("reinforce", [&]() -> absl::Status {
+    Reinforcement run{config.rl, config.rewards, setup.Parts({}), setup.decoder(), *metrics, folder, started};
+    run.offload_optimizer = config.device.offload_optimizer;
+    run.workers = workers ? &*workers : nullptr;
+    run.ranks = job.communicator.get();
+    run.parts.on_phase = on_phase;
+    const policy::Lora* adapter = setup.adapter();
+    if (adapter != nullptr) {
+      run.on_checkpoint = [&] { return adapter->Save(folder.Path("adapter"), setup.start().weights); };
+    } else {
+      run.at_end = [&] { return policy::SaveHfWeights(setup.decoder(), folder.Path("policy")); };
+    }
+    HONE_ASSIGN_OR_RETURN(finished, Reinforce(run));
     return absl::OkStatus();
   }));
-  if (finished) HONE_RETURN_IF_ERROR(s.Export());
-  if (finished && s.config.evaluation.after) HONE_RETURN_IF_ERROR(s.Evaluate("after"));
-  HONE_RETURN_IF_ERROR(s.metrics->Flush());
+  if (finished && config.evaluation.after) HONE_RETURN_IF_ERROR(Evaluate("after"));
+  HONE_RETURN_IF_ERROR(metrics->Flush());
   return finished;
 }
 

@@ -30,6 +30,22 @@ rollout::NativeEngineOptions EngineOptions(const EngineSettings& settings, const
   return options;
 }
 
+absl::StatusOr<policy::DecoderOptions> DecoderOptionsOf(const ModelSettings& model) {
+  const DeviceSettings& settings = model.device;
+  HONE_ASSIGN_OR_RETURN(const at::Device device, policy::FindDevice(settings.device));
+  const bool half = settings.dtype == "bf16";
+  if (half == device.is_cpu()) {
+    return absl::InvalidArgumentError(absl::StrCat("device.dtype: ", settings.dtype, " is not sampled from on ", settings.device,
+                                                   ", allowed ", half ? "fp32" : "bf16"));
+  }
+  policy::DecoderOptions options;
+  options.device = device;
+  options.dtype = half ? at::kBFloat16 : at::kFloat;
+  options.checkpoint_activations = settings.checkpoint_activations;
+  options.separate_layers = model.separate_layers;
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<PolicySetup> PolicySetup::Create(const PolicySettings& settings, const ModelSettings& model, int64_t threads,
@@ -37,26 +53,40 @@ absl::StatusOr<PolicySetup> PolicySetup::Create(const PolicySettings& settings, 
   if (settings.start.empty()) {
     return absl::InvalidArgumentError("policy.start is not set: an HF folder, a run's folder or a checkpoint");
   }
-  HONE_ASSIGN_OR_RETURN(const at::Device device, policy::FindDevice(model.device.device));
-  const bool half = model.device.dtype == "bf16";
-  if (half == device.is_cpu()) {
-    return absl::InvalidArgumentError(absl::StrCat("device.dtype: ", model.device.dtype, " is not sampled from on ",
-                                                   model.device.device, ", allowed ", half ? "fp32" : "bf16"));
-  }
+  HONE_ASSIGN_OR_RETURN(const policy::DecoderOptions options, DecoderOptionsOf(model));
+  HONE_ASSIGN_OR_RETURN(StartingPolicy start, LoadStart(settings.start, options));
+  if (!settings.adapter.empty()) start.adapter = settings.adapter;
+  return Around(std::move(start), settings, model, threads, seed);
+}
+
+absl::StatusOr<PolicySetup> PolicySetup::CreateWithoutWeights(const std::string& folder, const PolicySettings& settings,
+                                                              const ModelSettings& model, int64_t threads, int64_t seed) {
+  HONE_ASSIGN_OR_RETURN(const policy::DecoderOptions options, DecoderOptionsOf(model));
+  HONE_ASSIGN_OR_RETURN(StartingPolicy start, StartWithoutWeights(folder, options));
+  return Around(std::move(start), settings, model, threads, seed);
+}
+
+absl::StatusOr<PolicySetup> PolicySetup::Around(StartingPolicy start, const PolicySettings& settings,
+                                                const ModelSettings& model, int64_t threads, int64_t seed) {
   policy::SetComputeThreads(threads > 0 ? static_cast<int>(threads) : static_cast<int>(std::thread::hardware_concurrency()));
   policy::SeedOperators(static_cast<uint64_t>(seed));
   PolicySetup setup;
   setup.settings_ = settings;
+  setup.engine_settings_ = model.engine;
   setup.seed_ = seed;
   setup.running_ = model.engine.max_running;
-  HONE_ASSIGN_OR_RETURN(setup.start_, LoadStart(settings.start, {.device = device,
-                                                                 .dtype = half ? at::kBFloat16 : at::kFloat,
-                                                                 .checkpoint_activations = model.device.checkpoint_activations}));
-  if (!settings.adapter.empty()) setup.start_.adapter = settings.adapter;
+  setup.start_ = std::move(start);
   HONE_RETURN_IF_ERROR(setup.PutOnAdapter(model.lora));
   HONE_ASSIGN_OR_RETURN(setup.prompter_, MakePrompter(settings, setup.start_.folder));
-  HONE_ASSIGN_OR_RETURN(setup.engine_, rollout::NativeEngine::Create(EngineOptions(model.engine, device), *setup.start_.decoder));
+  if (model.samples) HONE_RETURN_IF_ERROR(setup.RemakeEngine());
   return setup;
+}
+
+absl::Status PolicySetup::RemakeEngine() {
+  engine_.reset();
+  const at::Device device = start_.decoder->parameters().leaves()[0].value.device();
+  HONE_ASSIGN_OR_RETURN(engine_, rollout::NativeEngine::Create(EngineOptions(engine_settings_, device), *start_.decoder));
+  return absl::OkStatus();
 }
 
 absl::Status PolicySetup::PutOnAdapter(const LoraSettings& settings) {
@@ -85,10 +115,15 @@ absl::Status PolicySetup::PutOnAdapter(const LoraSettings& settings) {
   return absl::OkStatus();
 }
 
-absl::Status PolicySetup::Connect(const VerifierSettings& verifier, const TaskSettings& tasks, double named_share,
-                                  const std::string& log_path) {
+absl::Status PolicySetup::ConnectVerifier(const VerifierSettings& verifier, const std::string& log_path) {
   verifier_settings_ = verifier;
   HONE_ASSIGN_OR_RETURN(verifier_, StartVerifier(verifier, log_path));
+  return absl::OkStatus();
+}
+
+absl::Status PolicySetup::Connect(const VerifierSettings& verifier, const TaskSettings& tasks, double named_share,
+                                  const std::string& log_path) {
+  HONE_RETURN_IF_ERROR(ConnectVerifier(verifier, log_path));
   const uint64_t task_seed = static_cast<uint64_t>(seed_) * 2 + 1;
   if (tasks.from == "generated") {
     problems_ = GeneratedProblems(task_seed, named_share);
@@ -101,7 +136,7 @@ absl::Status PolicySetup::Connect(const VerifierSettings& verifier, const TaskSe
 RolloutParts PolicySetup::Parts(std::vector<Baseline> baselines) const {
   const int64_t model = start_.decoder->config().max_position_embeddings;
   const int64_t context = settings_.context > 0 ? std::min(settings_.context, model) : model;
-  return {*problems_, *prompter_, *engine_, *verifier_.client, VerifyWith(verifier_settings_, std::move(baselines)),
+  return {problems_.get(), prompter_.get(), engine_.get(), verifier_.client.get(), VerifyWith(verifier_settings_, std::move(baselines)),
           verifier_.capabilities, context, seed_, {}};
 }
 

@@ -26,6 +26,8 @@ struct ModelSettings {
   DeviceSettings device;
   LoraSettings lora;  // of training; its rank 0: no new adapter
   EngineSettings engine;
+  bool samples = true;          // make the engine
+  bool separate_layers = false;  // so that weights can be spread over ranks
 };
 
 class PolicySetup {
@@ -38,16 +40,27 @@ class PolicySetup {
   static absl::StatusOr<PolicySetup> Create(const PolicySettings& settings, const ModelSettings& model, int64_t threads,
                                             int64_t seed);
 
+  /// The same for the model in `folder`, which has no weights: they are to come before anything is sampled. With lora.rank
+  /// > 0, an adapter is put on whose weights are to come, too.
+  static absl::StatusOr<PolicySetup> CreateWithoutWeights(const std::string& folder, const PolicySettings& settings,
+                                                          const ModelSettings& model, int64_t threads, int64_t seed);
+
+  /// Another engine in place of the one there is. Errors of NativeEngine::Create.
+  absl::Status RemakeEngine();
+
+  /// Connects to the verifier, or starts one.
+  absl::Status ConnectVerifier(const VerifierSettings& verifier, const std::string& log_path);
   /// Connects to the verifier (or starts one) and finds the tasks. Errors of both.
   absl::Status Connect(const VerifierSettings& verifier, const TaskSettings& tasks, double named_share,
                        const std::string& log_path);
 
-  /// Borrowed from this, after Connect.
+  /// Borrowed from this, after Connect or ConnectVerifier.
   RolloutParts Parts(std::vector<Baseline> baselines) const;
   StartingPolicy& start() { return start_; }
   policy::Decoder& decoder() { return *start_.decoder; }
   const policy::Lora* adapter() const { return adapter_.get(); }  // null: none
   ProblemSource& problems() { return *problems_; }
+  rollout::NativeEngine& engine() { return *engine_; }  // if one was made
   /// Samples that the engine decodes together.
   int64_t running() const { return running_; }
   /// Those that a report of a run shows on the verifier's device.
@@ -55,9 +68,12 @@ class PolicySetup {
 
  private:
   PolicySetup() = default;
+  static absl::StatusOr<PolicySetup> Around(StartingPolicy start, const PolicySettings& settings, const ModelSettings& model,
+                                            int64_t threads, int64_t seed);
   absl::Status PutOnAdapter(const LoraSettings& settings);
 
   PolicySettings settings_;
+  EngineSettings engine_settings_;
   VerifierSettings verifier_settings_;
   int64_t seed_ = 1, running_ = 1;
   StartingPolicy start_;

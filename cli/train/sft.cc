@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "cli/train/phases.h"
+#include "cli/train/ranks.h"
 #include "cli/train/start.h"
 #include "policy/model/device.h"
 #include "policy/model/hf_folder.h"
@@ -26,7 +27,6 @@
 #include "trainer/loop/learner_state.h"
 #include "trainer/loop/phase_watch.h"
 #include "trainer/loop/scorer.h"
-#include "trainer/loop/self_test.h"
 #include "trainer/loop/sft_trainer.h"
 #include "trainer/loop/sharded_state.h"
 
@@ -315,27 +315,15 @@ absl::Status RunSft(const SftConfig& config, const std::string& folder, bool res
        {std::pair<const char*, const std::string*>{"start", &config.start}, {"data", &config.data}}) {
     if (value->empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
   }
-  HONE_ASSIGN_OR_RETURN(const trainer::RankEnvironment environment, trainer::ReadRankEnvironment());
-  const bool own_device = config.device.device == "cuda" && !environment.alone();
-  HONE_ASSIGN_OR_RETURN(
-      const at::Device device,
-      policy::FindDevice(own_device ? absl::StrCat("cuda:", environment.local_rank) : config.device.device));
   policy::SetComputeThreads(config.threads > 0 ? static_cast<int>(config.threads)
                                                : static_cast<int>(std::thread::hardware_concurrency()));
   policy::SeedOperators(static_cast<uint64_t>(config.seed));
   WatchForInterrupt();
-  trainer::CommunicatorOptions comm;
-  comm.on_dead_rank = trainer::ExitOnDeadRank();
-  HONE_ASSIGN_OR_RETURN(std::unique_ptr<trainer::Communicator> ranks, trainer::Connect(environment, device, comm));
-  if (ranks != nullptr) HONE_RETURN_IF_ERROR(trainer::TestCollectives(*ranks, device));
-  // The first rank makes the folder; the others find it made.
-  absl::StatusOr<RunFolder> run_folder = absl::UnknownError("");
-  if (environment.rank == 0) run_folder = RunFolder::Create(folder, ToYaml(config), resume);
-  if (ranks != nullptr) HONE_RETURN_IF_ERROR(ranks->Barrier());
-  if (environment.rank != 0) run_folder = RunFolder::Create(folder, ToYaml(config), /*resume=*/true);
-  HONE_RETURN_IF_ERROR(run_folder.status());
-  SftRun run(config, *std::move(run_folder), std::move(on_phase));
-  HONE_RETURN_IF_ERROR(run.Prepare(environment, std::move(ranks), device));
+  HONE_ASSIGN_OR_RETURN(JobRanks job, MeetRanks(config.device));
+  HONE_ASSIGN_OR_RETURN(const at::Device device, policy::FindDevice(job.device.device));
+  HONE_ASSIGN_OR_RETURN(RunFolder run_folder, FolderOfJob(job, folder, ToYaml(config), resume));
+  SftRun run(config, std::move(run_folder), std::move(on_phase));
+  HONE_RETURN_IF_ERROR(run.Prepare(job.environment, std::move(job.communicator), device));
   return run.Run();
 }
 

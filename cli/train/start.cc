@@ -29,14 +29,12 @@ absl::StatusOr<StartingPolicy> FromHfFolder(const std::string& folder, const pol
 /// RUN/checkpoint/PHASE/step_N: the model's description is the run's.
 absl::StatusOr<StartingPolicy> FromCheckpoint(const std::string& path, const policy::DecoderOptions& options) {
   HONE_ASSIGN_OR_RETURN(const trainer::CheckpointData data, trainer::LoadCheckpoint(path));
-  const std::string folder = FolderOf(FolderOf(FolderOf(path))) + "/policy";
-  const std::string config_path = folder + "/config.json";
-  HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path));
-  HONE_ASSIGN_OR_RETURN(const policy::ModelConfig config, policy::ModelConfigFromHf(text, config_path));
-  HONE_ASSIGN_OR_RETURN(auto decoder, policy::Decoder::Create(config, options));
-  const absl::Status loaded = trainer::LoadWeights(data, *decoder);
+  HONE_ASSIGN_OR_RETURN(StartingPolicy start,
+                        StartWithoutWeights(FolderOf(FolderOf(FolderOf(path))) + "/policy", options));
+  const absl::Status loaded = trainer::LoadWeights(data, *start.decoder);
   if (!loaded.ok()) return absl::Status(loaded.code(), absl::StrCat(path, ": ", loaded.message()));
-  return StartingPolicy{std::move(decoder), folder, path};
+  start.weights = path;
+  return start;
 }
 
 // The model stayed where it was: the adapter's description says where.
@@ -73,14 +71,28 @@ absl::StatusOr<StartingPolicy> LoadStart(const std::string& start, const policy:
                                           "(COMMIT)"));
 }
 
+absl::StatusOr<StartingPolicy> StartWithoutWeights(const std::string& folder, const policy::DecoderOptions& options) {
+  const std::string path = folder + "/config.json";
+  HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  HONE_ASSIGN_OR_RETURN(const policy::ModelConfig config, policy::ModelConfigFromHf(text, path));
+  HONE_ASSIGN_OR_RETURN(auto decoder, policy::Decoder::Create(config, options));
+  return StartingPolicy{std::move(decoder), folder};
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ReadPolicyFiles(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const char* name : kCopied) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (!FileExists(path)) continue;
+    HONE_ASSIGN_OR_RETURN(files[name], ReadFile(path));
+  }
+  return files;
+}
+
 absl::Status CopyPolicyFiles(const std::string& from, const std::string& to) {
   HONE_RETURN_IF_ERROR(MakeFolders(to));
-  for (const char* name : kCopied) {
-    const std::string path = absl::StrCat(from, "/", name);
-    if (!FileExists(path)) continue;
-    HONE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-    HONE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(to, "/", name), bytes));
-  }
+  HONE_ASSIGN_OR_RETURN(const auto files, ReadPolicyFiles(from));
+  for (const auto& [name, bytes] : files) HONE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(to, "/", name), bytes));
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 
 // What a training run starts from.
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -43,7 +44,13 @@ struct StartingPolicy {
 /// kNotFound: none of the three, or a run without weights; kDataLoss, kInvalidArgument: the file that is wrong.
 absl::StatusOr<StartingPolicy> LoadStart(const std::string& start, const policy::DecoderOptions& options = {});
 
-/// Copies what makes `from` an HF folder, weights apart, into `to`: a run does not depend on where it started.
+/// The model that `folder`/config.json describes, whose weights are to come from elsewhere.
+absl::StatusOr<StartingPolicy> StartWithoutWeights(const std::string& folder, const policy::DecoderOptions& options);
+
+/// What makes `folder` an HF folder, weights apart: bytes by file name.
+absl::StatusOr<std::map<std::string, std::string>> ReadPolicyFiles(const std::string& folder);
+
+/// Copies those of `from` into `to`: a run does not depend on where it started.
 absl::Status CopyPolicyFiles(const std::string& from, const std::string& to);
 
 }  // namespace hone::cli

@@ -101,8 +101,7 @@ absl::Status EpisodeDriver::PlayTurn(std::vector<Live>& live, int64_t turn, uint
   HONE_RETURN_IF_ERROR(judging.stream->Finish());
   std::vector<size_t> doubted;
   for (const size_t i : judging.asked) {
-    const std::optional<double> best = parts_.best ? parts_.best(live[i].request->task.id) : std::nullopt;
-    if (remeasure_.Doubts(SpeedupOf(live[i].turn().verdict), best)) doubted.push_back(i);
+    if (remeasure_.Doubts(SpeedupOf(live[i].turn().verdict), live[i].request->best)) doubted.push_back(i);
   }
   if (!doubted.empty()) HONE_RETURN_IF_ERROR(Remeasure(live, doubted, turn));
   const SteadyTime end = SteadyTime::Now();

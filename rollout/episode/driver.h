@@ -47,6 +47,7 @@ struct GroupRequest {
   std::vector<int32_t> prompt_ids;
   bool retry = false;  // a repair task of the retry buffer
   std::optional<uint64_t> seed;  // in place of Run's
+  std::optional<double> best;    // the task's best speedup so far, for the re-measure rule; none: only its absolute limit applies
 };
 
 struct DriverConfig {
@@ -90,13 +91,11 @@ struct DriverSeconds {
 
 class EpisodeDriver {
  public:
-  /// All borrowed for the driver's life. `best` gives the task's best speedup so far, for the re-measure rule; empty:
-  /// only the rule's absolute limit applies.
+  /// All borrowed for the driver's life.
   struct Parts {
     Engine* engine = nullptr;
     TurnEncoder* encoder = nullptr;
     verifier::Client* client = nullptr;
-    std::function<std::optional<double>(const std::string& task_id)> best;
     std::function<void(const DriverProgress&)> on_progress;  // may be empty
     const std::atomic<bool>* abort = nullptr;  // true ends Run with kCancelled; may be null
     /// Called once a Run, in its thread, when the first turn's responses are whole and their verdicts are waited for: time

@@ -156,6 +156,24 @@ TEST_CASE("The Slurm script parses and says in a dry run what it would start", "
   CHECK_FALSE(absl::StrContains(dry.output, "HONE_REDIS_PASSWORD"));
 }
 
+TEST_CASE("The Slurm script for training says in a dry run which node learns and what the others run", "[deploy]") {
+  const std::string script = Deploy("slurm/train.sbatch");
+  const std::vector<std::string> environment = {"DRY_RUN=1", "SLURM_JOB_NUM_NODES=3", "SLURM_GPUS_ON_NODE=4", "SLURM_JOB_ID=77",
+                                                "SLURM_JOB_NODELIST=n1,n2,n3"};
+  const RunResult dry = RunProgram({"bash", script, "train.yaml", "split", "--set", "seed=2"}, environment);
+  INFO(dry.output);
+  CHECK(dry.exit_code == 0);
+  CHECK(absl::StrContains(dry.output, "--nodes=1 --relative=0 --ntasks=4"));
+  CHECK(absl::StrContains(dry.output, "hone train train.yaml --runs runs --name split --set workers.listen=0.0.0.0:40077 "
+                                      "--set workers.count=8 --set seed=2"));
+  CHECK(absl::StrContains(dry.output, "--nodes=2 --relative=1 --ntasks-per-node=4"));
+  CHECK(absl::StrContains(dry.output, "hone worker --coordinator"));
+  CHECK(absl::StrContains(dry.output, "n1:40077"));
+  std::vector<std::string> alone = environment;
+  alone[1] = "SLURM_JOB_NUM_NODES=1";
+  CHECK(RunProgram({"bash", script, "train.yaml", "split"}, alone).exit_code == 2);
+}
+
 TEST_CASE("The systemd unit has its sections, starts the verifier and does not restart on a user's mistake", "[deploy]") {
   const std::string unit = ReadFile(Deploy("systemd/hone-verifier.service")).value();
   std::set<std::string> keys;

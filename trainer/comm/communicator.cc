@@ -18,6 +18,7 @@
 #include "trainer/comm/nccl_group.h"
 #include "trainer/comm/rank_monitor.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace hone::trainer {
@@ -77,15 +78,16 @@ class Ranks : public Communicator {
   void Leave() {
     if (monitor_ == nullptr) return;
     monitor_.reset();
+    const bool hosts = rank() == 0 && !environment_.store_is_served;
     if (aborted_) {
       // The others are to learn from the store why it ended, not from the store's end.
-      if (rank() == 0) absl::SleepFor(std::min(options_.heartbeat * 3, absl::Seconds(6)));
+      if (hosts) absl::SleepFor(std::min(options_.heartbeat * 3, absl::Seconds(6)));
       return;
     }
     try {
       store_->add("hone/left", 1);
       const SteadyTime deadline = SteadyTime::Now() + absl::Seconds(20);
-      while (rank() == 0 && store_->add("hone/left", 0) < size() && SteadyTime::Now() < deadline)
+      while (hosts && store_->add("hone/left", 0) < size() && SteadyTime::Now() < deadline)
         absl::SleepFor(absl::Milliseconds(5));
     } catch (const std::exception&) {  // the store is gone: nobody is left to wait for
     }
@@ -319,6 +321,7 @@ absl::StatusOr<StorePtr> Meet(const RankEnvironment& environment, absl::Duration
         options.waitWorkers = false;
         options.timeout = absl::ToChronoMilliseconds(patience);
         StorePtr store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+        if (!environment.meeting.empty()) store = c10::make_intrusive<c10d::PrefixStore>(environment.meeting, store);
         store->add(absl::StrCat("hone/here/", environment.rank), 1);
         for (std::string missing; !(missing = Missing(*store, environment.world_size)).empty();
              absl::SleepFor(absl::Milliseconds(20))) {

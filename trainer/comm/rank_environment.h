@@ -18,7 +18,8 @@ struct RankEnvironment {
   int local_rank = 0;  // which device of this host
   std::string master_addr = "127.0.0.1";
   int master_port = 29500;
-  bool store_is_served = false;  // the launcher's agent hosts the store (torchrun); else rank 0 does
+  bool store_is_served = false;  // somebody hosts the store (torchrun's agent); else rank 0 does
+  std::string meeting;           // of several that share a store; empty: the only one
 
   bool alone() const { return world_size == 1; }
 };

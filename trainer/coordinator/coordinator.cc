@@ -24,7 +24,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(const Coordinat
 
 Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<LeaseTable> leases, PromptSource prompts,
                          BatchQueue<CutBatch>::Start start)
-    : leases_(std::move(leases)),
+    : batches_(options.batches),
+      next_(start.batch),
+      leases_(std::move(leases)),
       prompts_(std::move(prompts)),
       queue_(options.max_lag, start),
       thread_([this] { Run(); }) {}
@@ -50,7 +52,11 @@ absl::StatusOr<CutBatch> Coordinator::Take(SteadyTime deadline) {
 // Begins what the gate allows, else waits for the oldest batch that is being sampled, else for the gate.
 void Coordinator::Run() {
   absl::Status status;
-  while (status.ok()) {
+  while (status.ok() && (next_ < batches_ || !open_.empty())) {
+    if (next_ >= batches_) {
+      status = Cut(SteadyTime::Now() + kLook);
+      continue;
+    }
     const absl::StatusOr<BatchPermit> permit =
         queue_.Begin(open_.empty() ? SteadyTime::InfiniteFuture() : SteadyTime::Now());
     if (permit.ok()) {
@@ -61,13 +67,14 @@ void Coordinator::Run() {
       status = permit.status();
     }
   }
-  Close(status);
+  if (!status.ok()) Close(status);
 }
 
 absl::Status Coordinator::Open(const BatchPermit& permit) {
   HONE_ASSIGN_OR_RETURN(Prompts prompts, prompts_(permit.number));
   HONE_RETURN_IF_ERROR(leases_->Open(std::move(prompts.groups), prompts.seed, permit.oldest_version));
   open_.push_back(permit);
+  next_ = permit.number + 1;
   return absl::OkStatus();
 }
 

@@ -23,6 +23,7 @@ namespace hone::trainer {
 struct CoordinatorOptions {
   LeaseOptions leases;
   int64_t max_lag = 1;  // batches that sampling may be ahead of learning
+  int64_t batches = INT64_MAX;  // of the run; none is begun after them
 };
 
 /// Thread-safe.
@@ -57,6 +58,8 @@ class Coordinator {
   absl::Status Open(const BatchPermit& permit);
   absl::Status Cut(SteadyTime deadline);
 
+  const int64_t batches_;
+  int64_t next_;  // batch to be begun
   std::unique_ptr<LeaseTable> leases_;
   const PromptSource prompts_;
   BatchQueue<CutBatch> queue_;

@@ -175,18 +175,19 @@ absl::Status LeaseTable::Open(std::vector<rollout::GroupRequest> groups, uint64_
 }
 
 absl::StatusOr<std::vector<LeasedGroup>> LeaseTable::Lease(const std::string& worker, int64_t most,
-                                                           SteadyTime deadline) {
+                                                           SteadyTime deadline, int64_t workers) {
   absl::MutexLock lock(&mutex_);
   std::vector<LeasedGroup> leased;
   const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !due_.empty(); };
   if (!AwaitOr(deadline, some, [] { return SteadyTime::InfiniteFuture(); })) return leased;
   if (!closed_.ok()) return closed_;
-  while (!due_.empty() && static_cast<int64_t>(leased.size()) < most) {
+  if (!open_.empty() && workers > 1) most = std::min(most, (open_.rbegin()->second.size + workers - 1) / workers);
+  while (!due_.empty() && static_cast<int64_t>(leased.size()) < std::max<int64_t>(most, 1)) {
     Item& item = items_.at(*due_.begin());
     due_.erase(due_.begin());
     item.state = State::kLeased;
     item.worker = worker;
-    item.lease = absl::StrCat(item.request.id, "#", next_lease_++);
+    item.lease = absl::StrCat(item.request.id, "#", options_.session, next_lease_++);
     item.expires = now_() + options_.lease;
     leases_[item.lease] = {item.batch, item.place};
     const int64_t wanted = open_.empty() ? item.oldest_version : open_.begin()->second.oldest_version;
@@ -223,7 +224,10 @@ absl::StatusOr<bool> LeaseTable::Deliver(const std::string& lease, Group group) 
   }
   if (item->state == State::kDelivered) return false;
   if (absl::Status good = CheckGroup(group, item->request, item->oldest_version); !good.ok()) {
-    if (item->lease == lease) Return(*item, std::string(good.message()));
+    if (item->lease == lease) {
+      ++returned_leases_;
+      Return(*item, std::string(good.message()));
+    }
     return good;
   }
   due_.erase({item->batch, item->place});
@@ -234,10 +238,13 @@ absl::StatusOr<bool> LeaseTable::Deliver(const std::string& lease, Group group) 
   return true;
 }
 
-absl::Status LeaseTable::GiveBack(const std::string& lease, const std::string& reason) {
+absl::Status LeaseTable::GiveBack(const std::string& lease, const std::string& reason, bool leaving) {
   absl::MutexLock lock(&mutex_);
   Item* item = Find(lease);
-  if (item != nullptr && item->state == State::kLeased && item->lease == lease) Return(*item, reason);
+  if (item == nullptr || item->state != State::kLeased || item->lease != lease) return absl::OkStatus();
+  ++returned_leases_;
+  if (leaving) --item->attempts;
+  Return(*item, reason);
   return absl::OkStatus();
 }
 
@@ -296,6 +303,7 @@ CutBatch LeaseTable::TakeFirst() {
   CutBatch cut;
   cut.failed = std::exchange(failed_, {});
   cut.lost_leases = std::exchange(lost_leases_, 0);
+  cut.returned_leases = std::exchange(returned_leases_, 0);
   const int64_t oldest = open_.begin()->second.oldest_version;
   open_.erase(open_.begin());
   std::vector<Group> carried;

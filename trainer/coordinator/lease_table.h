@@ -37,6 +37,7 @@ struct LeaseOptions {
   double quorum = 1;                         // share of a batch's own groups, in (0, 1]
   absl::Duration grace = absl::Seconds(30);  // for the rest, from the quorum on
   int64_t max_attempts = 5;                  // leases of a group that may be lost, given back or refused
+  std::string session;                       // part of the leases' names: those of another table are void here
 };
 
 /// What a worker is given.
@@ -45,6 +46,7 @@ struct LeasedGroup {
   rollout::GroupRequest request;
   uint64_t seed = 0;
   int64_t oldest_version = 0;  // that a token should have: an older one may make the group too old for its batch
+  int64_t ready_version = -1;  // of weights that can be had at once; negative: none
 };
 
 /// What became of a batch.
@@ -53,7 +55,8 @@ struct CutBatch {
   int64_t carried_in = 0;     // of them, from earlier batches
   int64_t carried_over = 0;   // of its own and earlier ones, still to come
   int64_t stale = 0;          // groups of earlier batches that came too late for it and were dropped
-  int64_t lost_leases = 0;    // since the cut before
+  int64_t lost_leases = 0;    // since the cut before: not renewed
+  int64_t returned_leases = 0;  // since the cut before: given back or refused
   std::vector<std::string> failed;  // since the cut before, "group g7: reason": given up
 };
 
@@ -80,9 +83,10 @@ class LeaseTable {
   /// The first counts.
   void Close(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  /// Up to `most` groups, in the order in which they are due; empty at the deadline.
-  absl::StatusOr<std::vector<LeasedGroup>> Lease(const std::string& worker, int64_t most, SteadyTime deadline)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  /// Up to `most` groups, in the order in which they are due, and no more than the share of one of `workers` in a batch;
+  /// empty at the deadline.
+  absl::StatusOr<std::vector<LeasedGroup>> Lease(const std::string& worker, int64_t most, SteadyTime deadline,
+                                                 int64_t workers = 1) ABSL_LOCKS_EXCLUDED(mutex_);
 
   /// Those that are lost.
   std::vector<std::string> Renew(const std::string& worker, absl::Span<const std::string> leases)
@@ -93,8 +97,9 @@ class LeaseTable {
   /// due again. kNotFound: no such lease was ever given.
   absl::StatusOr<bool> Deliver(const std::string& lease, Group group) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  /// The group is due again.
-  absl::Status GiveBack(const std::string& lease, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  /// The group is due again. `leaving`: because the worker ends, which says nothing against the group.
+  absl::Status GiveBack(const std::string& lease, const std::string& reason, bool leaving = false)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Duration lease_duration() const { return options_.lease; }
 
@@ -139,7 +144,7 @@ class LeaseTable {
   std::map<int64_t, Batch> open_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> failed_ ABSL_GUARDED_BY(mutex_);  // since the cut before
   int64_t next_batch_ ABSL_GUARDED_BY(mutex_) = 0, next_lease_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0, returned_leases_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
 };

@@ -8,14 +8,17 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/coordinator/lease_table.h"
+#include "trainer/coordinator/run_desk.h"
 
 namespace hone::trainer {
 
 class CoordinatorServer {
  public:
   /// Serves `table` at "host:port" (port 0: the system's choice) or "unix:/path". The table is borrowed for the
-  /// server's life. kFailedPrecondition: the address cannot be served.
-  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(const std::string& address, LeaseTable& table);
+  /// server's life, and so is the desk; without one workers cannot join, and lease only. `workers`: at least so many
+  /// share a batch, whoever is there. kFailedPrecondition: the address cannot be served.
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(const std::string& address, LeaseTable& table,
+                                                                  RunDesk* desk = nullptr, int64_t workers = 1);
   /// Refuses new calls, and ends those that wait within a second. Close the table first, so that workers are told that
   /// the run is over.
   ~CoordinatorServer();

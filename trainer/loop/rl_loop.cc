@@ -123,7 +123,7 @@ absl::Status RlLoop::Record(const std::vector<TrainSequence>& sequences, const s
                             const rewards::BatchCredit& credit, int64_t version) {
   const std::vector<std::vector<float>>& scores = parts_.trainer.scores();
   const auto wanted = static_cast<size_t>(options_.recorded_sequences);
-  if (parts_.log_probs == nullptr || wanted == 0 || scores.empty()) return absl::OkStatus();
+  if (parts_.log_probs == nullptr || wanted == 0 || scores.empty() || parts_.ranks != nullptr) return absl::OkStatus();
   const std::vector<TurnPlace> places = TrainedPlaces(groups, credit);
   const size_t count = std::min(wanted, sequences.size());
   for (size_t i = 0; i < count; ++i) {
@@ -135,16 +135,20 @@ absl::Status RlLoop::Record(const std::vector<TrainSequence>& sequences, const s
   return parts_.log_probs->Sync();
 }
 
+absl::StatusOr<StepMetrics> RlLoop::LearnFrom(const std::vector<TrainSequence>& sequences) {
+  if (parts_.ranks == nullptr) return parts_.trainer.Step(sequences);
+  HONE_RETURN_IF_ERROR(parts_.ranks->Give(Order::kLearn));
+  HONE_ASSIGN_OR_RETURN(const std::vector<TrainSequence> own, parts_.ranks->Deal(sequences));
+  return parts_.trainer.Step(own);
+}
+
 absl::Status RlLoop::Learn(const std::vector<Group>& groups, StepMetrics& metrics) {
   const rewards::BatchCredit credit = parts_.rewards.Score(groups);
   const std::vector<TrainSequence> sequences = TrainedTurns(groups, credit);
   if (sequences.empty()) return absl::OkStatus();
   const int64_t version = parts_.trainer.learner().policy_version();
-  HONE_ASSIGN_OR_RETURN(const StepMetrics learned, parts_.trainer.Step(sequences));
+  HONE_ASSIGN_OR_RETURN(const StepMetrics learned, LearnFrom(sequences));
   for (const auto& [name, value] : learned) metrics["learn/" + name] = value;
-  const SteadyTime learned_at = SteadyTime::Now();
-  HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
-  metrics["seconds/update"] = Since(learned_at);
   return Record(sequences, groups, credit, version);
 }
 
@@ -153,6 +157,9 @@ absl::Status RlLoop::LearnOldest(StepMetrics& metrics) {
   const std::vector<Group> oldest = std::move(waiting_.front());
   waiting_.pop_front();
   HONE_RETURN_IF_ERROR(Learn(oldest, metrics));
+  const SteadyTime learned = SteadyTime::Now();
+  HONE_RETURN_IF_ERROR(parts_.source.Learned(parts_.trainer.learner().policy_version(), metrics));
+  metrics["seconds/update"] = Since(learned);
   metrics["seconds/learn"] = Since(start);
   const policy::Decoder& decoder = parts_.trainer.learner().decoder();
   const policy::DeviceMemory memory = policy::MemoryOf(decoder.parameters().leaves()[0].value.device());
@@ -182,6 +189,8 @@ void RlLoop::Queue(std::vector<Group> groups, StepMetrics& metrics) {
 absl::StatusOr<StepMetrics> RlLoop::Step() {
   const SteadyTime start = SteadyTime::Now();
   StepMetrics metrics{{"seconds/learn", 0.0}};
+  if (!begun_) HONE_RETURN_IF_ERROR(parts_.source.Begin(step_, parts_.trainer.learner().policy_version()));
+  begun_ = true;
   const bool overlap = options_.overlap && options_.lag > 0 && static_cast<int64_t>(waiting_.size()) == options_.lag;
   std::function<absl::Status()> meanwhile;
   if (overlap) meanwhile = [&] { return LearnOldest(metrics); };
@@ -193,7 +202,11 @@ absl::StatusOr<StepMetrics> RlLoop::Step() {
   metrics.merge(BatchMetrics(groups, parts_.rewards.Score(groups)));
   for (const auto& [term, mean] : parts_.rewards.PartMeans(groups)) metrics["reward/part/" + term] = mean;
   Queue(std::move(groups), metrics);
-  if (static_cast<int64_t>(waiting_.size()) > options_.lag) HONE_RETURN_IF_ERROR(LearnOldest(metrics));
+  if (static_cast<int64_t>(waiting_.size()) > options_.lag) {
+    HONE_RETURN_IF_ERROR(LearnOldest(metrics));
+  } else if (!overlap) {
+    HONE_RETURN_IF_ERROR(parts_.source.Learned(parts_.trainer.learner().policy_version(), metrics));
+  }
   metrics["seconds/step"] = Since(start);
   if (metrics.count("seconds/generate") > 0) metrics["share/generate"] = metrics["seconds/generate"] / metrics["seconds/step"];
   HONE_RETURN_IF_ERROR(parts_.metrics.Write(step_, metrics));
@@ -202,8 +215,14 @@ absl::StatusOr<StepMetrics> RlLoop::Step() {
 }
 
 absl::StatusOr<CheckpointData> RlLoop::Save() const {
-  CheckpointData data;
+  HONE_ASSIGN_OR_RETURN(CheckpointData data, SaveOwn());
   AddLearnerState(parts_.trainer.learner(), data);
+  data.step = step_;
+  return data;
+}
+
+absl::StatusOr<CheckpointData> RlLoop::SaveOwn() const {
+  CheckpointData data;
   data.step = step_;
   data.counters[kSteps] = step_;
   HONE_ASSIGN_OR_RETURN(data.blobs[kSource], parts_.source.Save());
@@ -217,14 +236,17 @@ absl::StatusOr<CheckpointData> RlLoop::Save() const {
 }
 
 absl::Status RlLoop::Restore(const CheckpointData& data) {
+  HONE_RETURN_IF_ERROR(RestoreOwn(data));
+  return RestoreLearnerState(data, parts_.trainer.learner());
+}
+
+absl::Status RlLoop::RestoreOwn(const CheckpointData& data) {
   const auto steps = data.counters.find(kSteps);
   const auto source = data.blobs.find(kSource);
   if (steps == data.counters.end() || source == data.blobs.end()) {
     return absl::InvalidArgumentError(absl::StrCat("a checkpoint without the counter ", kSteps, " or the blob ", kSource,
                                                    " is none of a reinforcement loop"));
   }
-  HONE_RETURN_IF_ERROR(RestoreLearnerState(data, parts_.trainer.learner()));
-  HONE_RETURN_IF_ERROR(parts_.engine.SetPolicyVersion(parts_.trainer.learner().policy_version()));
   HONE_RETURN_IF_ERROR(parts_.source.Restore(source->second));
   waiting_.clear();
   std::vector<Group> batch;

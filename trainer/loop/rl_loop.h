@@ -3,7 +3,7 @@
 // The reinforcement loop: groups in, reward, one learner step, a new policy version; everything recorded before it is
 // trained on.
 //
-//   source.Collect ─▶ journal (synced) ─▶ pipeline ─▶ RlTrainer ─▶ engine.SetPolicyVersion ─▶ metrics
+//   source.Collect ─▶ journal (synced) ─▶ pipeline ─▶ RlTrainer ─▶ source.Learned ─▶ metrics
 //
 // With a lag, what is learned from was sampled by an earlier policy. With an overlap as well, a batch is learned from while the
 // verdicts of the next one are waited for: sampling, verifying and learning then take turns on one device without waiting
@@ -20,8 +20,8 @@
 #include "base/journal.h"
 #include "base/metrics.h"
 #include "rewards/compose/pipeline.h"
-#include "rollout/engine/engine.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/led_ranks.h"
 #include "trainer/loop/log_prob_file.h"
 #include "trainer/loop/rl_trainer.h"
 
@@ -32,10 +32,18 @@ class GroupSource {
  public:
   virtual ~GroupSource() = default;
 
+  /// Once, before the first Collect: where the run starts, or goes on.
+  virtual absl::Status Begin(int64_t step, int64_t policy_version) = 0;
+
   /// The groups of one step, judged. `metrics` takes the source's own figures ("seconds/generate"). `meanwhile`, unless empty,
   /// is called once, after the first responses and before their verdicts are waited for; its error is Collect's.
   virtual absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
                                                      StepMetrics& metrics) = 0;
+
+  /// Once a step: what was collected has been learned from, had nothing to learn from or waits for more, and the policy is
+  /// now `policy_version`. The weights stay as they are until Collect has been called again and has returned, its
+  /// `meanwhile` aside.
+  virtual absl::Status Learned(int64_t policy_version, StepMetrics& metrics) = 0;
 
   /// Everything that decides what Collect does next, for a checkpoint; and back. kDataLoss: not a state of Save.
   virtual absl::StatusOr<std::string> Save() = 0;
@@ -56,10 +64,10 @@ struct RlLoopParts {
   GroupSource& source;
   const rewards::Pipeline& rewards;
   RlTrainer& trainer;
-  rollout::Engine& engine;
   JournalWriter& journal;
   MetricsWriter& metrics;
   LogProbFile* log_probs = nullptr;  // null: nothing is recorded
+  LedRanks* ranks = nullptr;         // that learn with this one, which leads them; null: alone
   std::function<void(const std::string& what)> on_phase = {};  // hears "the journal" and "the rewards"
 };
 
@@ -75,7 +83,7 @@ class RlLoop {
   /// also written to the run's files: reward/mean and /std over trained turns, reward/part/<term> (see
   /// Pipeline::PartMeans), correct/first_turn and /best_turn (INFRA
   /// left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
-  /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase> (learn, update: telling the engine of new weights,
+  /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase> (learn, update: telling the source of new weights,
   /// step; the source's own), share/generate of the step, on a GPU memory/peak_gb of torch's allocator and memory/device_gb
   /// in use after learning, by whomever, all of the batch sampled, and the trainer's under learn/.
   absl::StatusOr<StepMetrics> Step();
@@ -83,9 +91,13 @@ class RlLoop {
   /// Learner, source, batches and groups not yet learned from and counter: all that decides the next step. Tensors are borrowed:
   /// write it before the next step. data.step is step().
   absl::StatusOr<CheckpointData> Save() const;
-  /// Goes on bit for bit after the step of `data`, the engine's policy version included. Errors are those of
+  /// Goes on bit for bit after the step of `data`, the policy's version included. Errors are those of
   /// RestoreLearnerState and GroupSource::Restore; kInvalidArgument: not a checkpoint of this loop. Not to be used then.
   absl::Status Restore(const CheckpointData& data);
+
+  /// The same without the learner, whose state is spread over ranks (sharded_state.h).
+  absl::StatusOr<CheckpointData> SaveOwn() const;
+  absl::Status RestoreOwn(const CheckpointData& data);
 
  private:
   void Enter(const char* what) const {
@@ -94,12 +106,14 @@ class RlLoop {
   void Queue(std::vector<Group> groups, StepMetrics& metrics);
   absl::Status LearnOldest(StepMetrics& metrics);
   absl::Status Learn(const std::vector<Group>& groups, StepMetrics& metrics);
+  absl::StatusOr<StepMetrics> LearnFrom(const std::vector<TrainSequence>& sequences);
   absl::Status Record(const std::vector<TrainSequence>& sequences, const std::vector<Group>& groups,
                       const rewards::BatchCredit& credit, int64_t version);
 
   RlLoopOptions options_;
   RlLoopParts parts_;
   int64_t step_ = 0;
+  bool begun_ = false;
   std::deque<std::vector<Group>> waiting_;  // sampled, not yet learned from; oldest first
   std::vector<Group> filling_;              // of a batch that is not whole yet
 };

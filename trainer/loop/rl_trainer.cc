@@ -19,7 +19,6 @@ struct RlTrainer::Plan {
   std::vector<std::vector<float>> weights;
   std::vector<std::vector<uint8_t>> counted;
   std::vector<std::vector<float>> coefficients;
-  double flops = 0;  // of all passes made
   StepMetrics sums;
 };
 
@@ -62,19 +61,52 @@ std::vector<int64_t> Lengths(const std::vector<TrainSequence>& sequences) {
   return lengths;
 }
 
-void AddStaleness(const std::vector<TrainSequence>& sequences, int64_t version, StepMetrics& metrics) {
-  double sum = 0, tokens = 0, most = 0;
+// What metrics are made of: sums over a batch, then over the ranks that share it.
+constexpr const char* kSums[] = {"tokens",         "entropy", "clipped",  "ratio",  "abs_log_ratio", "policy_loss", "kl",
+                                 "all_tokens",     "loss_tokens", "sequences", "mismatch", "compared",  "rejected", "filtered",
+                                 "behind",         "versioned", "flops"};
+
+void AddStaleness(const std::vector<TrainSequence>& sequences, int64_t version, StepMetrics& sums, double& most) {
   for (const TrainSequence& s : sequences) {
     for (const VersionSpan& span : s.versions) {
       const double behind = static_cast<double>(version - span.policy_version), length = static_cast<double>(span.end - span.begin);
-      sum += behind * length;
-      tokens += length;
+      sums["behind"] += behind * length;
+      sums["versioned"] += length;
       most = std::max(most, behind);
     }
   }
-  if (tokens == 0) return;
-  metrics["staleness_mean"] = sum / tokens;
-  metrics["staleness_max"] = most;
+}
+
+absl::Status ShareSums(Communicator* ranks, StepMetrics& sums, double& most) {
+  if (ranks == nullptr) return absl::OkStatus();
+  std::vector<double> values, largest{most};
+  for (const char* name : kSums) values.push_back(sums.count(name) > 0 ? sums.at(name) : 0);
+  HONE_RETURN_IF_ERROR(ranks->Sum(values));
+  HONE_RETURN_IF_ERROR(ranks->Max(largest));
+  most = largest[0];
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (sums.count(kSums[i]) > 0 || values[i] != 0) sums[kSums[i]] = values[i];
+  }
+  return absl::OkStatus();
+}
+
+// The metrics that are made of sums.
+void AddMeans(StepMetrics& sums, double updates, StepMetrics& metrics) {
+  const auto mean = [&](const char* name, const char* sum, const char* of) {
+    if (sums[of] > 0) metrics[name] = sums[sum] / sums[of];
+  };
+  mean("entropy", "entropy", "tokens");
+  mean("clip_fraction", "clipped", "tokens");
+  mean("ratio", "ratio", "tokens");
+  mean("mean_abs_log_ratio", "abs_log_ratio", "tokens");
+  if (sums["tokens"] > 0) metrics["policy_loss"] = sums["policy_loss"] / updates;
+  if (sums.count("kl") > 0) mean("kl", "kl", "tokens");
+  mean("mismatch_abs_log_ratio", "mismatch", "compared");
+  mean("staleness_mean", "behind", "versioned");
+  metrics["rejected_share"] = sums["filtered"] > 0 ? sums["rejected"] / sums["filtered"] : 0;
+  metrics["sequences"] = sums["sequences"];
+  metrics["tokens"] = sums["all_tokens"];
+  metrics["loss_tokens"] = sums["loss_tokens"];
 }
 
 }  // namespace
@@ -97,31 +129,30 @@ absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences
     learner_->EnterPhase(StepPhase::kScore);
     HONE_ASSIGN_OR_RETURN(train, ScoreSequences(learner_->decoder(), sequences, options_.temperature,
                                                 learner_->options().micro_batch_tokens, learner_->options().ranks));
-    plan.flops += PassFlops(learner_->decoder(), Lengths(sequences), 1);
+    plan.sums["flops"] += PassFlops(learner_->decoder(), Lengths(sequences), 1);
   } else {
     for (const TrainSequence& s : sequences) train.push_back(s.rollout_log_probs);
   }
   const FilterArrays arrays = Flatten(sequences, train);
   const FilterBatch batch{arrays.train, arrays.rollout, arrays.mask, arrays.offsets, arrays.advantages};
   FilterDecision decision = FilterDecision::KeepAll(batch.tokens());
-  double mismatch = 0, known = 0;
   for (int64_t t = 0; t < batch.tokens(); ++t) {
     if (std::isfinite(batch.LogRatio(t))) {
-      mismatch += std::abs(batch.LogRatio(t));
-      ++known;
+      if (!scored) continue;
+      plan.sums["mismatch"] += std::abs(batch.LogRatio(t));
+      ++plan.sums["compared"];
     } else {
       decision.weight[t] = 0;
       decision.counted[t] = 0;
     }
   }
-  if (scored && known > 0) metrics["mismatch_abs_log_ratio"] = mismatch / known;
   for (const LossFilter& filter : options_.filters) {
     HONE_RETURN_IF_ERROR(filter(batch, decision));
     HONE_RETURN_IF_ERROR(CheckDecision(decision, arrays.train.size()));
   }
   metrics.insert(decision.stats.begin(), decision.stats.end());
-  const double rejected = static_cast<double>(std::count(decision.weight.begin(), decision.weight.end(), 0.0f));
-  metrics["rejected_share"] = batch.tokens() > 0 ? rejected / static_cast<double>(batch.tokens()) : 0;
+  plan.sums["rejected"] = static_cast<double>(std::count(decision.weight.begin(), decision.weight.end(), 0.0f));
+  plan.sums["filtered"] = static_cast<double>(batch.tokens());
 
   size_t next = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -161,7 +192,7 @@ absl::Status RlTrainer::ScoreReference(const std::vector<TrainSequence>& sequenc
   decoder.UseLora(adapter);
   HONE_RETURN_IF_ERROR(scores.status());
   plan.reference_log_probs = *std::move(scores);
-  plan.flops += PassFlops(decoder, Lengths(sequences), 1);
+  plan.sums["flops"] += PassFlops(decoder, Lengths(sequences), 1);
   return absl::OkStatus();
 }
 
@@ -226,7 +257,7 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
   std::vector<std::vector<size_t>> micro;
   if (all[2] > 0) {
     micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
-    plan.flops += PassFlops(learner_->decoder(), lengths, TrainPasses(learner_->decoder()));
+    plan.sums["flops"] += PassFlops(learner_->decoder(), lengths, TrainPasses(learner_->decoder()));
   }
   for (std::vector<size_t>& batch : micro) {
     for (size_t& index : batch) index = which[index];
@@ -243,18 +274,19 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
 
 absl::StatusOr<StepMetrics> RlTrainer::Step(const std::vector<TrainSequence>& sequences) {
   const auto start = std::chrono::steady_clock::now();
-  StepMetrics metrics{{"updated", 0}, {"sequences", static_cast<double>(sequences.size())}};
-  double tokens = 0, loss_tokens = 0;
+  StepMetrics metrics{{"updated", 0}};
+  Plan plan;
+  plan.sums["sequences"] = static_cast<double>(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
     HONE_RETURN_IF_ERROR(Validate(sequences[i], i, /*needs_rollout=*/true));
     if (!std::isfinite(sequences[i].advantage)) {
       return absl::InvalidArgumentError(absl::StrCat("training sequence ", i, ": advantage is ", sequences[i].advantage));
     }
-    tokens += static_cast<double>(sequences[i].length());
-    loss_tokens += static_cast<double>(sequences[i].LossTokens());
+    plan.sums["all_tokens"] += static_cast<double>(sequences[i].length());
+    plan.sums["loss_tokens"] += static_cast<double>(sequences[i].LossTokens());
   }
-  AddStaleness(sequences, learner_->policy_version(), metrics);
-  Plan plan;
+  double stalest = 0;
+  AddStaleness(sequences, learner_->policy_version(), plan.sums, stalest);
   HONE_RETURN_IF_ERROR(DecideTokens(sequences, plan, metrics));
   HONE_RETURN_IF_ERROR(ScoreReference(sequences, plan));
   metrics["score_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -264,21 +296,11 @@ absl::StatusOr<StepMetrics> RlTrainer::Step(const std::vector<TrainSequence>& se
     for (size_t i = u; i < sequences.size(); i += updates) which.push_back(i);
     HONE_RETURN_IF_ERROR(Update(sequences, plan, std::move(which), metrics));
   }
-  const double seen = plan.sums["tokens"];
-  if (seen > 0) {
-    metrics["entropy"] = plan.sums["entropy"] / seen;
-    metrics["clip_fraction"] = plan.sums["clipped"] / seen;
-    metrics["ratio"] = plan.sums["ratio"] / seen;
-    metrics["mean_abs_log_ratio"] = plan.sums["abs_log_ratio"] / seen;
-    metrics["policy_loss"] = plan.sums["policy_loss"] / static_cast<double>(updates);
-    if (plan.sums.count("kl") != 0) metrics["kl"] = plan.sums["kl"] / seen;
-  }
+  HONE_RETURN_IF_ERROR(ShareSums(learner_->options().ranks, plan.sums, stalest));
+  AddMeans(plan.sums, static_cast<double>(updates), metrics);
+  if (plan.sums["versioned"] > 0) metrics["staleness_max"] = stalest;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::vector<double> all{tokens, loss_tokens, plan.flops};
-  HONE_RETURN_IF_ERROR(SumOverRanks(learner_->options().ranks, all));
-  metrics["tokens"] = all[0];
-  metrics["loss_tokens"] = all[1];
-  AddSpeed(*learner_, all[0], all[2], seconds, metrics);
+  AddSpeed(*learner_, metrics["tokens"], plan.sums["flops"], seconds, metrics);
   metrics["skipped_steps"] = static_cast<double>(learner_->skipped_steps());
   return metrics;
 }

@@ -46,7 +46,8 @@ class RlTrainer {
   /// pi_rollout; with a scoring pass), rejected_share (tokens without weight), gradient_norm, learning_rate, tokens,
   /// loss_tokens, tokens_per_s, tflops and mfu (see AddSpeed; scoring passes count), score_seconds (of the passes before
   /// the first update), sequences, staleness_mean and staleness_max (versions behind), updated (updates made),
-  /// skipped_steps (so far), and the filters' own. Tokens, loss tokens and speed are of all ranks.
+  /// skipped_steps (so far), and the filters' own. With ranks they are of all of them, the filters' own
+  /// apart.
   absl::StatusOr<StepMetrics> Step(const std::vector<TrainSequence>& sequences);
 
   /// Of the sequences of the last Step, the learner's log-probs before its first update, as ScoreSequences gives them;

@@ -78,6 +78,7 @@ absl::Status Fill(const Parts& parts, const std::string& kind, const ShardPiece&
 struct Saved {
   std::map<std::string, Parts> kinds;
   std::map<std::string, int64_t> counters;
+  std::map<std::string, std::string> blobs;  // the first rank's
 };
 
 // Leaves that are trained, wherever their numbers are.
@@ -123,6 +124,7 @@ absl::StatusOr<Saved> LoadAlone(const std::string& path, Learner& learner) {
   HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(path));
   Saved saved;
   saved.counters = data.counters;
+  saved.blobs = data.blobs;
   const std::vector<policy::Leaf> trained = Trained(learner.decoder());
   const policy::Lora* lora = learner.decoder().lora();
   std::map<std::string, policy::NamedTensor> named;
@@ -157,7 +159,10 @@ absl::StatusOr<Saved> LoadRanks(const std::string& folder, const Found& found) {
   for (int r = 0; r < found.ranks; ++r) {
     HONE_ASSIGN_OR_RETURN(CheckpointData data, LoadCheckpoint(absl::StrCat(RankFolder(folder, r, found.ranks), "/",
                                                                            StepFolder(found.step))));
-    saved.counters = data.counters;
+    if (r == 0) {
+      saved.counters = data.counters;
+      saved.blobs = data.blobs;
+    }
     for (auto& [name, tensor] : data.tensors) {
       const size_t slash = name.find('/'), at = name.rfind('@');
       int64_t begin = 0;
@@ -170,18 +175,19 @@ absl::StatusOr<Saved> LoadRanks(const std::string& folder, const Found& found) {
   return saved;
 }
 
-absl::Status RestoreFound(const std::string& folder, const Found& found, Learner& learner) {
+absl::Status RestoreFound(const std::string& folder, const Found& found, Learner& learner, CheckpointData* more) {
   HONE_ASSIGN_OR_RETURN(Saved saved, found.ranks > 0 ? LoadRanks(folder, found)
                                                      : LoadAlone(absl::StrCat(folder, "/", StepFolder(found.step)), learner));
+  if (more != nullptr) *more = {.step = found.step, .counters = saved.counters, .blobs = saved.blobs};
   return RestoreFrom(saved, learner);
 }
 
 }  // namespace
 
-absl::StatusOr<bool> RestoreFromRanks(const std::string& folder, Learner& learner) {
+absl::StatusOr<bool> RestoreFromRanks(const std::string& folder, Learner& learner, CheckpointData* more) {
   const Found found = NewestWhole(folder);
   if (found.step < 0 || found.ranks == 0) return false;
-  HONE_RETURN_IF_ERROR(RestoreFound(folder, found, learner));
+  HONE_RETURN_IF_ERROR(RestoreFound(folder, found, learner, more));
   return true;
 }
 
@@ -196,13 +202,15 @@ ShardedCheckpointer::~ShardedCheckpointer() { Wait().IgnoreError(); }
 
 absl::Status ShardedCheckpointer::Wait() { return writing_.valid() ? writing_.get() : absl::OkStatus(); }
 
-absl::Status ShardedCheckpointer::Save(Learner& learner) {
+absl::Status ShardedCheckpointer::Save(Learner& learner, int64_t step, const CheckpointData& more) {
   HONE_RETURN_IF_ERROR(Wait());
   if (learner.sharded() == nullptr)
     return absl::FailedPreconditionError("sharded checkpoint: the weights are not spread over ranks");
   auto data = std::make_shared<CheckpointData>();
-  data->step = learner.step();
-  data->counters = learner.Counters();
+  data->step = step;
+  data->counters = more.counters;
+  for (const auto& [name, value] : learner.Counters()) data->counters[name] = value;
+  data->blobs = more.blobs;
   HONE_RETURN_IF_ERROR(policy::CatchTorch("checkpoint", [&] {
                          const auto add = [&](const std::string& kind, const ShardPiece& piece,
                                               const at::Tensor& numbers) {
@@ -221,7 +229,7 @@ absl::Status ShardedCheckpointer::Save(Learner& learner) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> ShardedCheckpointer::Restore(Learner& learner) {
+absl::StatusOr<bool> ShardedCheckpointer::Restore(Learner& learner, CheckpointData* more) {
   HONE_RETURN_IF_ERROR(ranks_.Barrier());
   const Found found = NewestWhole(folder_);
   std::vector<double> seen{static_cast<double>(found.step), -static_cast<double>(found.step)};
@@ -231,7 +239,7 @@ absl::StatusOr<bool> ShardedCheckpointer::Restore(Learner& learner) {
                                                       seen[0], "); is it shared storage?"));
   }
   if (found.step < 0) return false;
-  HONE_RETURN_IF_ERROR(RestoreFound(folder_, found, learner));
+  HONE_RETURN_IF_ERROR(RestoreFound(folder_, found, learner, more));
   HONE_RETURN_IF_ERROR(ranks_.Barrier());
   return true;
 }

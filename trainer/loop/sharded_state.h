@@ -19,8 +19,9 @@
 
 namespace hone::trainer {
 
-/// For a learner without ranks: goes on from the newest step in `folder` when it is one of ranks. False: it is not.
-absl::StatusOr<bool> RestoreFromRanks(const std::string& folder, Learner& learner);
+/// For a learner without ranks: goes on from the newest step in `folder` when it is one of ranks. False: it is not. `more` as
+/// of ShardedCheckpointer::Restore.
+absl::StatusOr<bool> RestoreFromRanks(const std::string& folder, Learner& learner, CheckpointData* more = nullptr);
 
 class ShardedCheckpointer {
  public:
@@ -31,13 +32,17 @@ class ShardedCheckpointer {
 
   /// Copies the rank's part to the host and returns; a thread writes it. Waits for the write before, whose error it
   /// returns.
-  absl::Status Save(Learner& learner);
+  absl::Status Save(Learner& learner) { return Save(learner, learner.step(), {}); }
+  /// The same under a number of the caller's, which grows, with counters and blobs beside the learner's: what belongs to all
+  /// of the job is given on the first rank alone.
+  absl::Status Save(Learner& learner, int64_t step, const CheckpointData& more);
   /// Until the last Save is on the disk; its error.
   absl::Status Wait();
 
   /// Goes on from the newest step that is whole, of any number of ranks or of one process; false: there is none. A
   /// collective operation.
-  absl::StatusOr<bool> Restore(Learner& learner);
+  /// `more`, unless null: the step, counters and blobs that were saved.
+  absl::StatusOr<bool> Restore(Learner& learner, CheckpointData* more = nullptr);
 
  private:
   ShardedCheckpointer(std::string folder, Communicator& ranks, std::unique_ptr<Checkpointer> own)

@@ -29,7 +29,6 @@
 namespace hone::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // The reward does not depend on time: runs of one seed are equal to the bit.

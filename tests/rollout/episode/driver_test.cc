@@ -90,13 +90,13 @@ struct Fixture {
 
   Fixture() { config.group_size = 1; }
   absl::StatusOr<std::vector<Group>> TryRun(uint64_t seed = 1, int groups = 1) {
-    const auto best_of = [this](const std::string&) { return best; };
-    EpisodeDriver driver(config, sampling, {}, {}, {&engine, &encoder, &client, best_of, {}, &abort});
+    EpisodeDriver driver(config, sampling, {}, {}, {&engine, &encoder, &client, {}, &abort});
     std::vector<GroupRequest> requests(groups);
     for (int g = 0; g < groups; ++g) {
       requests[g].id = "group-" + std::to_string(g);
       requests[g].task.id = "softmax";
       requests[g].prompt_ids = {1, 2, 3};
+      requests[g].best = best;
     }
     return driver.Run(requests, seed);
   }

@@ -75,6 +75,38 @@ TEST_CASE("Groups are leased in order, each to one worker, and a batch holds the
   CHECK(absl::IsFailedPrecondition(table->Cut(clock.Now()).status()));
 }
 
+TEST_CASE("None of several workers gets more than its share of a batch at a time", "[trainer][coordinator]") {
+  FakeClock clock;
+  const auto table = Table(clock);
+  REQUIRE(table->Open(Requests("a", 5), 7, 0).ok());
+  CHECK(Ids(table->Lease("w1", 100, clock.Now(), /*workers=*/2).value()) == Names{"a0", "a1", "a2"});
+  CHECK(Ids(table->Lease("w2", 100, clock.Now(), 2).value()) == Names{"a3", "a4"});
+}
+
+TEST_CASE("A worker that leaves gives its group back without prejudice", "[trainer][coordinator]") {
+  FakeClock clock;
+  const auto table = Table(clock, {.max_attempts = 1});
+  REQUIRE(table->Open(Requests("a", 1), 7, 0).ok());
+  for (int i = 0; i < 3; ++i) {
+    const auto lease = LeaseNow(*table, clock, "w", 1);
+    REQUIRE(lease.size() == 1);
+    REQUIRE(table->GiveBack(lease[0].lease, "the worker leaves", /*leaving=*/true).ok());
+  }
+  const auto lease = LeaseNow(*table, clock, "w", 1);
+  REQUIRE(table->Deliver(lease[0].lease, SampledGroup(lease[0], 0)).value());
+  CHECK(table->Cut(clock.Now()).value().returned_leases == 3);
+}
+
+TEST_CASE("A lease of an earlier start of the run is void, although the group has the same name", "[trainer][coordinator]") {
+  FakeClock clock;
+  const auto before = Table(clock, {.session = "one-"}), now = Table(clock, {.session = "two-"});
+  REQUIRE(before->Open(Requests("a", 1), 7, 0).ok());
+  REQUIRE(now->Open(Requests("a", 1), 7, 0).ok());
+  const auto old = LeaseNow(*before, clock, "w", 1), valid = LeaseNow(*now, clock, "w", 1);
+  CHECK_FALSE(now->Deliver(old[0].lease, SampledGroup(old[0], 3)).value());
+  CHECK(now->Deliver(valid[0].lease, SampledGroup(valid[0], 0)).value());
+}
+
 TEST_CASE("A lease that is not renewed is lost, and its group is the next to be leased", "[trainer][coordinator]") {
   FakeClock clock;
   const auto table = Table(clock, {.lease = absl::Seconds(10)});

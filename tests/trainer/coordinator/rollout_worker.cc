@@ -30,20 +30,21 @@ int main(int argc, char** argv) {
   options.groups = std::atoll(argv[4]);
   options.wait = absl::Milliseconds(500);
   options.unreachable = absl::Seconds(20);
+  options.failures = INT64_MAX;
   const auto report = trainer::RunWorker(
-      options, [&](absl::Span<const trainer::LeasedGroup> work) -> absl::StatusOr<std::vector<Group>> {
+      options, [&](absl::Span<const trainer::LeasedGroup> work) -> absl::StatusOr<trainer::SampledWork> {
         if (std::FILE* mark = std::fopen(argv[5], "w")) std::fclose(mark);
         if (what == "die") raise(SIGKILL);
         if (what == "freeze") raise(SIGSTOP);
         if (what == "stall") absl::SleepFor(absl::Seconds(60));
         if (what == "slow") absl::SleepFor(absl::Milliseconds(200) * static_cast<int64_t>(work.size()));
         if (what == "fail") return absl::InternalError("the engine has no memory left");
-        std::vector<Group> groups;
+        trainer::SampledWork done;
         for (const trainer::LeasedGroup& lease : work) {
-          groups.push_back(testing::SampledGroup(lease, lease.oldest_version));
-          if (what == "lie") groups.back().episodes[0].turns[0].log_probs[2] = std::nanf("");
+          done.groups.push_back(testing::SampledGroup(lease, lease.oldest_version));
+          if (what == "lie") done.groups.back().episodes[0].turns[0].log_probs[2] = std::nanf("");
         }
-        return groups;
+        return done;
       });
   if (report.ok()) return 0;
   std::printf("%s\n", std::string(report.status().message()).c_str());

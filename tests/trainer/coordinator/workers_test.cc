@@ -226,7 +226,7 @@ TEST_CASE("A worker that reaches nobody says so after its patience", "[trainer][
   options.name = "lonely";
   options.wait = absl::ZeroDuration();
   options.unreachable = absl::ZeroDuration();
-  const auto report = RunWorker(options, [](absl::Span<const LeasedGroup>) -> absl::StatusOr<std::vector<Group>> {
+  const auto report = RunWorker(options, [](absl::Span<const LeasedGroup>) -> absl::StatusOr<SampledWork> {
     return absl::InternalError("nothing was leased");
   });
   CHECK(absl::IsUnavailable(report.status()));

@@ -39,6 +39,16 @@ class ScriptedSource final : public GroupSource {
     }
     return std::vector<Group>{group};
   }
+  absl::Status Begin(int64_t step, int64_t policy_version) override {
+    begun = step;
+    policy = policy_version;
+    return absl::OkStatus();
+  }
+  absl::Status Learned(int64_t policy_version, StepMetrics&) override {
+    policy = policy_version;
+    ++learned;
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::string> Save() override { return "drawn " + std::to_string(asked.size()); }
   absl::Status Restore(const std::string& state) override {
     restored = state;
@@ -46,24 +56,9 @@ class ScriptedSource final : public GroupSource {
   }
 
   int64_t version = 0;  // that the responses are labelled with
+  int64_t begun = -1, policy = -1, learned = 0;  // what it was told
   std::vector<int64_t> asked;
   std::string restored;
-};
-
-class VersionOnlyEngine final : public rollout::Engine {
- public:
-  absl::StatusOr<std::vector<std::vector<rollout::Sample>>> Generate(absl::Span<const rollout::GenerationRequest>,
-                                                                     const rollout::GenerateOptions&) override {
-    return absl::UnimplementedError("the source is scripted");
-  }
-  absl::Status SetPolicyVersion(int64_t version) override {
-    version_ = version;
-    return absl::OkStatus();
-  }
-  int64_t policy_version() const override { return version_; }
-
- private:
-  int64_t version_ = 0;
 };
 
 struct Run {
@@ -77,7 +72,6 @@ struct Run {
   std::unique_ptr<LogProbFile> log_probs = LogProbFile::Open(LogProbs()).value();
   RlLoopOptions loop_options;
   ScriptedSource source;
-  VersionOnlyEngine engine;
 
   explicit Run(RlLoopOptions loop_options = {}) : loop_options(loop_options) {
     RlOptions options;
@@ -91,7 +85,7 @@ struct Run {
     return config;
   }
   RlLoop Loop() {
-    return RlLoop({source, pipeline, *trainer, engine, *journal, *metrics, log_probs.get()}, loop_options);
+    return RlLoop({source, pipeline, *trainer, *journal, *metrics, log_probs.get()}, loop_options);
   }
   std::string LogProbs() const { return folder.path() + "/log_probs.jsonl.zst"; }
   at::Tensor Weights() const {
@@ -119,10 +113,12 @@ TEST_CASE("A step without a trained turn counts, and a resume does not repeat it
   RlLoop after = resumed.Loop();
   REQUIRE(after.Restore(*data).ok());
   CHECK(resumed.source.restored == "drawn 2");
-  CHECK(resumed.engine.policy_version() == killed.engine.policy_version());
   CHECK(after.step() == 2);
+  CHECK(killed.source.learned == 2);  // a batch without a trained turn is told of, too
   while (after.step() < 4) REQUIRE(after.Step().ok());
   CHECK(resumed.source.asked == std::vector<int64_t>{2, 3});
+  CHECK(resumed.source.begun == 2);
+  CHECK(resumed.source.policy == whole.source.policy);
   CHECK(at::equal(resumed.Weights(), whole.Weights()));
   CHECK_FALSE(at::equal(resumed.Weights(), killed.Weights()));
 }
@@ -195,7 +191,7 @@ TEST_CASE("Learning while verdicts are waited for gives the weights of the same 
     CHECK(at::equal(plain.Weights(), overlapped.Weights()));
   }
   CHECK_FALSE(at::equal(plain.Weights(), start));
-  CHECK(plain.engine.policy_version() == overlapped.engine.policy_version());
+  CHECK(plain.source.policy == overlapped.source.policy);
 }
 
 TEST_CASE("What sampler and learner made of the same tokens is recorded with its staleness, and survives a reopening",
