@@ -55,12 +55,12 @@ std::string ProfileOf(const Verdict& verdict) {
   return text;
 }
 
-std::string Page(const std::vector<Case>& cases, const std::vector<Verdict>& verdicts) {
+std::string Page(const std::vector<Case>& cases, const std::vector<Verdict>& verdicts, Backend backend) {
   std::string rows, reports, device;
   int held = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
     const Verdict& verdict = verdicts[i];
-    const bool holds = Holds(cases[i], verdict);
+    const bool holds = Holds(cases[i], verdict, backend);
     held += holds;
     if (!verdict.device.empty()) device = verdict.device;
     const std::string said = verdict.ok() ? SpeedOf(verdict) : SaidBy(verdict);
@@ -107,14 +107,14 @@ absl::StatusOr<bool> Execute(const Arguments& arguments) {
   std::vector<Verdict> verdicts(cases.size());
   HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     verdicts[index] = verdict;
-    std::fprintf(stderr, "%s %s: %s %s %s\n", Holds(cases[index], verdict) ? "  " : "NO", cases[index].name.c_str(),
+    std::fprintf(stderr, "%s %s: %s %s %s\n", Holds(cases[index], verdict, *backend) ? "  " : "NO", cases[index].name.c_str(),
                  std::string(Name(verdict.status)).c_str(), SaidBy(verdict).c_str(), SpeedOf(verdict).c_str());
   }));
-  const std::string page = Page(cases, verdicts);
+  const std::string page = Page(cases, verdicts, *backend);
   if (arguments.out.empty()) std::fputs(page.c_str(), stdout);
   if (!arguments.out.empty()) HONE_RETURN_IF_ERROR(WriteFileAtomically(arguments.out, page));
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (!Holds(cases[i], verdicts[i])) return false;
+    if (!Holds(cases[i], verdicts[i], *backend)) return false;
   }
   return true;
 }

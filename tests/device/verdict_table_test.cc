@@ -40,7 +40,7 @@ TEST_CASE("A kernel with one plain mistake gets a verdict that names the mistake
   REQUIRE(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) { verdicts[index] = verdict; }).ok());
   for (size_t i = 0; i < cases.size(); ++i) {
     INFO(cases[i].name << ": " << Name(verdicts[i].status) << ": " << SaidBy(verdicts[i]));
-    CHECK(Holds(cases[i], verdicts[i]));
+    CHECK(Holds(cases[i], verdicts[i], Backend::kCpu));
   }
 }
 

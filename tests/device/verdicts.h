@@ -21,6 +21,7 @@ struct Case {
   std::string source;
   VerdictStatus expect = VerdictStatus::kOk;
   std::string says;              // in its message or its diagnosis; empty: anything
+  std::string says_on_device;    // where a device says it in other words than the emulation
   bool on_cpu = true;            // the emulation runs it, and finds the same
   bool sanitize = false, profile = false;
 };
@@ -31,7 +32,7 @@ std::vector<Case> AllCases();
 VerifyRequest RequestOf(const Case& one, Backend backend);
 
 /// Whether the verdict is the one that the case promises.
-bool Holds(const Case& one, const Verdict& verdict);
+bool Holds(const Case& one, const Verdict& verdict, Backend backend);
 
 /// The message, and the mismatch's diagnosis where the message does not have it.
 std::string SaidBy(const Verdict& verdict);

@@ -30,7 +30,7 @@ absl::Status MapStage(Runner& runner, Stage& stage, int outputs) {
 namespace {
 
 /// `surrounded`: with cold caches, and on a shared device with a kernel of the judge's own after it.
-absl::StatusOr<TimedMessage> Send(const Device& device, Runner& runner, int calls, bool surrounded, Budget& budget) {
+absl::StatusOr<TimedMessage> Send(const Device& device, Runner& runner, int calls, bool surrounded, Budget& budget, uint32_t behind_mb) {
   const DeviceTable& table = device.table();
   const bool shared = table.clock_is_wall;
   TimedMessage message;
@@ -41,7 +41,7 @@ absl::StatusOr<TimedMessage> Send(const Device& device, Runner& runner, int call
   }
   message.before_ns = table.clock_ns(device.get(), runner.pid());
   HONE_ASSIGN_OR_RETURN(message.report, budget.Charge([&](SteadyTime deadline) {
-    return runner.Run(static_cast<uint32_t>(calls), deadline);
+    return runner.Run(static_cast<uint32_t>(calls), deadline, behind_mb);
   }));
   message.after_ns = table.clock_ns(device.get(), runner.pid());
   message.costs.message_ns = static_cast<double>(message.after_ns - message.before_ns);
@@ -55,8 +55,8 @@ absl::StatusOr<TimedMessage> Send(const Device& device, Runner& runner, int call
 
 }  // namespace
 
-absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget) {
-  return Send(device, runner, calls, /*surrounded=*/true, budget);
+absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget, uint32_t behind_mb) {
+  return Send(device, runner, calls, /*surrounded=*/true, budget, behind_mb);
 }
 
 absl::StatusOr<MessageCosts> MeasureCosts(const Device& device, Runner& runner) {
@@ -66,7 +66,7 @@ absl::StatusOr<MessageCosts> MeasureCosts(const Device& device, Runner& runner) 
   const int calibrations = shared ? kWallCalibrations : kCalibrations;
   for (int i = 0; i < calibrations + kWarm; ++i) {
     const bool surrounded = shared && i < kCalibrations + kWarm;  // which takes ten times as long
-    HONE_ASSIGN_OR_RETURN(const TimedMessage empty, Send(device, runner, 0, surrounded, quiet));
+    HONE_ASSIGN_OR_RETURN(const TimedMessage empty, Send(device, runner, 0, surrounded, quiet, 0));
     if (!empty.report.ok() || empty.before_ns < 0 || empty.after_ns < 0) return absl::UnavailableError("a runner does not answer");
     if (i < kWarm) continue;
     messages.push_back(empty.costs.message_ns);

@@ -36,7 +36,8 @@ struct TimedMessage {
 absl::Status MapStage(Runner& runner, Stage& stage, int outputs);
 
 /// Has a runner make the first `calls` calls of its table, with cold caches, awake, and with its context on the device.
-absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget);
+/// `behind_mb`: as Runner::Run takes it.
+absl::StatusOr<TimedMessage> SendTimed(const Device& device, Runner& runner, int calls, Budget& budget, uint32_t behind_mb = 0);
 
 /// Median costs of a message. The runner has a table mapped and no artefact.
 absl::StatusOr<MessageCosts> MeasureCosts(const Device& device, Runner& runner);

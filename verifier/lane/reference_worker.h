@@ -79,7 +79,8 @@ class ReferenceWorker {
   absl::StatusOr<std::vector<double>> OwnErrors(const Task& task, const Sizes& sizes, int64_t seed);
   /// Time of one forward call over the sets [warm, warm + calls) of a pool with `sets` sets, after calls over the sets
   /// [0, warm) that bring its code in; past the last set it goes on with set `warm`. On the CPU the median processor time of
-  /// a call; on a device the mean between two events, behind a call that keeps it busy or, with `by_events`, on an idle one.
+  /// a call; on a device the mean between two events, behind a call that keeps it busy or, with `by_events`, behind what
+  /// KernelBench clears the cache with.
   /// `copies`: a device is to measure those too; the CPU always does.
   absl::StatusOr<EagerTime> TimeEager(int64_t pool, int sets, int warm, int calls, bool copies,
                                       bool by_events = false);

@@ -671,11 +671,15 @@ class Pool:
         return flat.view(like.shape)
 
 
+BEHIND_BYTES = 256 << 20  # what KernelBench clears the cache with
+
+
 class Worker:
     def __init__(self):
         self.pools = {}
         self.nothing = torch.zeros(1, device=DEVICE)
         self.square = None  # and their product: something to do for a device
+        self.written = None
 
     def fill(self, request, fds):
         if len(fds) != 1:
@@ -759,7 +763,7 @@ class Worker:
         One call comes before, on a copy of a set so that the sets stay cold: the allocator may have given back its memory
         since the last round, and asking the driver for more takes longer than a round may be wrong by. Another one keeps the
         device busy while the first call that counts is prepared: what this process needs to get going is no part of the
-        reference's time. Not so with `events`, of KernelBench's protocol: a call there begins on an idle device."""
+        reference's time. With `events`, of KernelBench's protocol, that is the write by which the cache is cleared there."""
         convolutions().allow_tf32 = True  # as PyTorch runs it when nobody asks
         try:
             before = (calls[0][0], clones(calls[0][1]))
@@ -767,7 +771,7 @@ class Worker:
                 outputs = model(*args)
             copy_ns = self.copy_cost(pool, outputs) if copies else 0
             del args, outputs
-            call_ns = self.stretch([] if events else [before], calls)
+            call_ns = self.stretch(before, calls, events)
         except Exception as error:
             raise blame("Model.forward", error) from None
         return {"call_ns": [max(call_ns, 1)], "copy_ns": [copy_ns]}
@@ -787,11 +791,15 @@ class Worker:
             pool.copy_out(0, outputs)
         return self.between(marks) / COPIES
 
-    def stretch(self, lead, calls):
-        """Nanoseconds of a call, one after the other, behind those of `lead`."""
+    def stretch(self, before, calls, events):
+        """Nanoseconds of a call, one after the other, behind the call `before` or the clearing of the cache."""
+        if events and self.written is None:
+            self.written = torch.empty(BEHIND_BYTES, dtype=torch.uint8, device=DEVICE)
         marks = self.marks()
-        for model, args in lead:
-            model(*args)
+        if events:
+            self.written.fill_(42)
+        else:
+            before[0](*before[1])
         marks[0].record()
         for model, args in calls:
             model(*args)

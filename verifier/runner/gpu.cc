@@ -29,7 +29,7 @@ int GpuRunner::Open(const GpuDialect& dialect, const std::string& driver_library
   std::memcpy(&free, &found, sizeof found);
   if (free != nullptr) code = free(nullptr);
   int64_t ns = 0;
-  if (code == 0) code = Begin();
+  if (code == 0) code = Begin(0);
   if (code == 0) code = End(&ns);
   if (code != 0) *error = GpuErrorName(dialect, code);
   return code;
@@ -68,9 +68,12 @@ uint64_t GpuRunner::Translate(uint64_t address) const {
   return address;
 }
 
-int GpuRunner::Begin() {
-  int code = driver_.MemsetD8Async(scratch_, 0, 1, nullptr);
+int GpuRunner::Begin(uint32_t behind_mb) {
+  const uint64_t bytes = uint64_t{behind_mb} << 20;
+  int code = bytes > 0 && written_ == 0 ? driver_.MemAlloc(&written_, bytes) : 0;
+  if (code == 0) code = driver_.MemsetD8Async(scratch_, 0, 1, nullptr);
   if (code == 0) code = driver_.CtxSynchronize();
+  if (code == 0 && bytes > 0) code = driver_.MemsetD8Async(written_, 42, bytes, nullptr);
   if (code == 0) code = driver_.EventRecord(events_[0], nullptr);
   return code;
 }

@@ -27,8 +27,8 @@ class GpuRunner {
   /// Where an address of the table lies in this process.
   uint64_t Translate(uint64_t address) const;
 
-  /// Brings the context onto the device and begins to measure.
-  int Begin();
+  /// Brings the context onto the device and begins to measure: at once, or behind the writing of `behind_mb` MiB.
+  int Begin(uint32_t behind_mb);
   /// Waits for everything that was launched. `ns`: between the two as the device saw it.
   int End(int64_t* ns);
 
@@ -54,6 +54,7 @@ class GpuRunner {
   const GpuDialect* dialect_ = nullptr;
   GpuDriver driver_;
   GpuAddress scratch_ = 0;
+  GpuAddress written_ = 0;  // what the device writes before calls that are queued behind that
   void* events_[2] = {};
   uint64_t (*count_launches_)() = nullptr;
   void (*switch_launches_)(int) = nullptr;

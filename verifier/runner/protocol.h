@@ -74,7 +74,7 @@ struct Command {
   uint32_t checked = 0;      // kRun of one call: the device's checks are on (host access of device memory faults)
   uint32_t fresh = 0;        // kPrepare: make the module anew, with the weights that the first call's parameters hold
   uint32_t kernels_off = 0;  // with `checked`: launches do nothing and succeed
-  uint32_t reserved = 0;
+  uint32_t behind_mb = 0;    // kRun on a GPU: the first call is queued behind the writing of so much, which clears the cache
   uint64_t table_bytes = 0;  // kMap
 };
 

@@ -199,10 +199,11 @@ absl::StatusOr<RunnerReport> Runner::Prepare(uint32_t call_count, bool fresh, St
   return Do(command, {}, deadline);
 }
 
-absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, SteadyTime deadline) {
+absl::StatusOr<RunnerReport> Runner::Run(uint32_t call_count, SteadyTime deadline, uint32_t behind_mb) {
   Command command;
   command.kind = CommandKind::kRun;
   command.call_count = call_count;
+  command.behind_mb = behind_mb;
   return Do(command, {}, deadline);
 }
 

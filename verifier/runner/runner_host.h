@@ -93,8 +93,9 @@ class Runner {
   /// To runners of Python candidates: lays out the arguments of calls [0, call_count), after the module was made anew
   /// where it is to be `fresh`.
   absl::StatusOr<RunnerReport> Prepare(uint32_t call_count, bool fresh, SteadyTime deadline);
-  /// Calls [0, call_count) of the table, as they are timed.
-  absl::StatusOr<RunnerReport> Run(uint32_t call_count, SteadyTime deadline);
+  /// Calls [0, call_count) of the table, as they are timed; on a GPU behind the writing of `behind_mb` MiB, which the
+  /// runner's own time leaves out.
+  absl::StatusOr<RunnerReport> Run(uint32_t call_count, SteadyTime deadline, uint32_t behind_mb = 0);
   /// No call at all; and it is not stopped afterwards, for a command that follows at once.
   absl::StatusOr<RunnerReport> Wake(SteadyTime deadline);
   /// Call 0 of the table with the device's checks on. `kernels_off`: launches do nothing and succeed, where the device

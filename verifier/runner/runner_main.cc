@@ -339,7 +339,7 @@ class Runner {
     const auto* addresses = InTable<uint64_t>(header.addresses) + uint64_t{command.first_call} * header.tensor_count;
     const uint64_t launches = Launches();
     if (gpu_ != nullptr) gpu_->SwitchKernels(command.kernels_off == 0);
-    answer.code = Begin();
+    answer.code = Begin(command.behind_mb);
     for (uint32_t i = 0; answer.code == 0 && i < command.call_count; ++i, addresses += header.tensor_count) {
       for (uint32_t t = 0; t < header.tensor_count; ++t) tensors_[t].data = Here(addresses[t]);
       answer.code = entry_(&call);
@@ -360,8 +360,8 @@ class Runner {
     return device().present ? device().launches() : 0;
   }
 
-  int Begin() {
-    if (gpu_ != nullptr) return gpu_->Begin();
+  int Begin(uint32_t behind_mb) {
+    if (gpu_ != nullptr) return gpu_->Begin(behind_mb);
     start_ns_ = ProcessNs();
     return 0;
   }

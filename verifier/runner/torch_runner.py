@@ -30,6 +30,7 @@ import json
 import linecache
 import math
 import os
+import re
 import resource
 import select
 import shutil
@@ -89,7 +90,7 @@ RunnerEnded = structure(
 Command = structure(
     "Command",
     [("magic", u32), ("kind", u32), ("epoch", u64), ("first_call", u32), ("call_count", u32), ("order", u32),
-     ("order_seed", u32), ("checked", u32), ("fresh", u32), ("kernels_off", u32), ("reserved", u32), ("table_bytes", u64)],
+     ("order_seed", u32), ("checked", u32), ("fresh", u32), ("kernels_off", u32), ("behind_mb", u32), ("table_bytes", u64)],
 )
 Answer = structure(
     "Answer",
@@ -126,11 +127,17 @@ def shorten(text, limit=212):
     return data if len(data) <= limit else data[: limit - 3].decode("utf-8", "ignore").encode() + b"..."
 
 
+POSITION = re.compile(r"at \d+:\d+:$")  # how a compiler's message begins that ends with the reason
+
+
 def describe_error(error, what):
     """One line for a person: what was raised, and at which line of the candidate."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == CANDIDATE_FILE]
     where = f" (line {lines[-1]})" if lines else ""
-    first = (str(error).strip() or "no message").splitlines()[0][:160]
+    lines_said = (str(error).strip() or "no message").splitlines()
+    first = lines_said[0][:160]
+    if POSITION.match(first.strip()) and len(lines_said) > 1:
+        first = f"{first.strip()} {lines_said[-1].strip()[:130]}"
     return f"{what} raised {type(error).__name__}: {first}{where}"
 
 
@@ -262,7 +269,7 @@ class CpuDevice:
     def synchronize(self):
         pass
 
-    def begin(self):
+    def begin(self, behind_mb=0):
         self.began = time.process_time_ns()
 
     def end(self):
@@ -299,6 +306,7 @@ class CudaDevice:
         self.data_limit_bytes = data_limit_bytes
         os.environ["TRITON_LIBCUDA_PATH"] = os.path.dirname(driver)  # it would ask ldconfig, a process of its own
         self.moved = []  # (address that the table says, bytes, where it lies here)
+        self.written = None  # what the device writes before calls that are queued behind that
 
     def start(self):
         torch.cuda.init()
@@ -352,10 +360,14 @@ class CudaDevice:
     def synchronize(self):
         torch.cuda.synchronize()
 
-    def begin(self):
-        """Brings the context onto the device and begins to measure."""
+    def begin(self, behind_mb=0):
+        """Brings the context onto the device and begins to measure: at once, or behind the writing of `behind_mb` MiB."""
+        if behind_mb and self.written is None:
+            self.written = torch.empty(behind_mb << 20, dtype=torch.uint8, device="cuda")
         self.nothing.zero_()
         torch.cuda.synchronize()
+        if behind_mb:
+            self.written.fill_(42)
         self.events[0].record()
 
     def end(self):
@@ -618,7 +630,7 @@ class Runner:
             elif command.checked:
                 self.run_checked(command, answer)
             else:
-                self.run_timed(command.first_call, command.call_count, answer)
+                self.run_timed(command.first_call, command.call_count, command.behind_mb, answer)
         except Exception as error:
             self.fail(answer, error, "forward")
 
@@ -631,12 +643,12 @@ class Runner:
         for output, value in zip(outputs, flatten(self.model(*arguments))):
             output.copy_(value)
 
-    def run_timed(self, first, count, answer):
+    def run_timed(self, first, count, behind_mb, answer):
         model = self.model
         calls = self.calls[first : first + count]
         collects = gc.isenabled()
         gc.disable()  # a collection takes longer than most calls
-        self.device.begin()
+        self.device.begin(behind_mb)
         for arguments, outputs in calls:
             result = model(*arguments)
             if isinstance(result, torch.Tensor) and len(outputs) == 1:

@@ -233,6 +233,13 @@ TEST_CASE("What forward raises is RUNTIME with its line", "[verifier][torch]") {
   CHECK_THAT(verdict.message, ContainsSubstring("forward raised ValueError: no way (line 24)"));
 }
 
+TEST_CASE("Of a compiler's message that begins with a position, the reason at its end is told", "[verifier][torch]") {
+  const Verdict verdict = TorchCandidates::Get().Judge(
+      LibraryAllowed(), Module("", "raise RuntimeError('at 3:22:\\n    tl.store(out, tl.none(x))\\nAttributeError(\"no none\")')"));
+  REQUIRE(verdict.status == VerdictStatus::kRuntime);
+  CHECK_THAT(verdict.message, ContainsSubstring("at 3:22: AttributeError(\"no none\")"));
+}
+
 TEST_CASE("Parameters other than the reference's are RUNTIME and named", "[verifier][torch]") {
   const Verdict verdict = TorchCandidates::Get().Judge(
       LibraryAllowed(), Module("", "return x * self.weight", "self.bias = torch.nn.Parameter(torch.zeros(cols))"));
