@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "gpu.h"
+#include "tests/rollout/engine/emulated/gpu.h"
 
 // The one kernel of a decode step, run thread by thread on the CPU, against the model written out in plain loops.
 
