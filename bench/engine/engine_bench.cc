@@ -92,7 +92,6 @@ struct Arguments {
   int64_t cache_gb = 0;  // 0: 40 on a GPU, 1 on the CPU
   int64_t threads = 0;
   bool deterministic = false;
-  bool whole_step = false;
   std::string record;   // file
   std::string machine = "NVIDIA H200";
   std::string commit = "unknown";
@@ -118,7 +117,6 @@ class Bench {
     const bool cpu = decoder_.parameters().flat().is_cpu();
     options.cache_bytes = (arguments_.cache_gb > 0 ? arguments_.cache_gb : cpu ? 1 : 40) << 30;
     options.deterministic = arguments_.deterministic;
-    options.whole_step = arguments_.whole_step;
     auto engine = rollout::NativeEngine::Create(options, decoder_);
     if (!engine.ok()) {
       std::fprintf(stderr, "%s\n", std::string(engine.status().message()).c_str());
@@ -381,7 +379,6 @@ int main(int argc, char** argv) {
   app.add_option("--machine", arguments.machine, "The GPU's name in the record");
   app.add_option("--commit", arguments.commit, "Of this build, in the record");
   app.add_flag("--deterministic", arguments.deterministic);
-  app.add_flag("--whole-step", arguments.whole_step, "One kernel a step where a sequence is alone");
   CLI11_PARSE(app, argc, argv);
   return hone::Measure(arguments);
 }

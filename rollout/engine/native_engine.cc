@@ -21,8 +21,7 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeRunner(const NativeEngineOptions& op
     return CudaRunner::Create({.max_rows = options.max_running,
                                .prefill_tokens = options.prefill_tokens,
                                .cache_bytes = options.cache_bytes,
-                               .deterministic = options.deterministic,
-                               .whole_step = options.whole_step},
+                               .deterministic = options.deterministic},
                               decoder);
 #else
     return absl::UnimplementedError("engine: this build has no CUDA; configure with the gpu preset");

@@ -18,7 +18,6 @@ struct NativeEngineOptions {
   int64_t prefill_tokens = 2048;               // prompt tokens a forward reads at most; longer prompts come in chunks
   int64_t cache_bytes = int64_t{256} << 20;    // for keys and values
   bool deterministic = false;  // CUDA: a sample depends on its seed alone, whatever the batch; slower. The CPU always does
-  bool whole_step = false;     // CUDA: a sequence alone is decoded by one kernel a step; docs/decisions.md says why not by default
 };
 
 /// Samples with the weights that the decoder has when Generate is called, and with the adapter that it wore at Create: a learner

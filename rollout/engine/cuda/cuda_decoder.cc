@@ -19,6 +19,9 @@ using Bf16 = __nv_bfloat16;
 Bf16* Data(const Tensor& t) { return t.defined() ? static_cast<Bf16*>(t.data_ptr()) : nullptr; }
 const int32_t* Ints(const Tensor& t) { return t.const_data_ptr<int32_t>(); }
 
+// A sequence with room for more than this goes through the attention kernel, which cuts it finer.
+constexpr int kWholeStepPositions = 4096;
+
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -27,7 +30,7 @@ int64_t CudaDecoder::BytesPerPage(const policy::ModelConfig& config) {
   return 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * kPagePositions;
 }
 
-absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder& decoder, int64_t pages, bool deterministic, bool whole_step) {
+absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder& decoder, int64_t pages, bool deterministic) {
   const Tensor& flat = decoder.parameters().flat();
   if (!flat.is_cuda() || flat.scalar_type() != at::kBFloat16) {
     return absl::InvalidArgumentError("engine: on CUDA the decoder must be bf16");
@@ -45,13 +48,13 @@ absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder
   std::unique_ptr<CudaDecoder> made(new CudaDecoder(decoder, deterministic));
   HONE_RETURN_IF_ERROR(policy::CatchTorch("engine", [&] {
                          at::NoGradGuard no_grad;
-                         made->Bind(decoder, pages, whole_step && !deterministic);
+                         made->Bind(decoder, pages);
                          return true;
                        }).status());
   return made;
 }
 
-void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step) {
+void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
   const at::Device device = decoder.parameters().flat().device();
   policy::UseDevice(device);
   CheckCuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device.index()));
@@ -115,12 +118,13 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages, bool whole_step)
                .options(embedding_.options())
                .target_device(device)
                .make_tensor();
-  if (whole_step) BindWholeStep(device.index());
+  BindWholeStep(device.index());
 }
 
-// Where the model, an adapter included, has nothing that the kernel does not know.
+// Where the model, an adapter included, has nothing that the kernel does not know. Not in deterministic mode: it adds up in an
+// order of its own.
 void CudaDecoder::BindWholeStep(int device) {
-  const bool plain = !config_.norm_after_blocks && config_.layer_is_local.empty() && config_.embedding_scale == 1;
+  const bool plain = !deterministic_ && !adapted_ && !config_.norm_after_blocks && config_.layer_is_local.empty() && config_.embedding_scale == 1;
   TokenStepArgs& a = whole_step_;
   a.shape = {static_cast<int>(config_.num_hidden_layers), static_cast<int>(config_.hidden_size), static_cast<int>(config_.intermediate_size),
              static_cast<int>(config_.vocab_size), static_cast<int>(config_.num_attention_heads), static_cast<int>(config_.num_key_value_heads),
@@ -455,7 +459,7 @@ Tensor CudaDecoder::Decode(const DecodeInput& input, const DecodeBuffers& buffer
   for (Tensor* tensor : {&part.x, &part.normed, &part.qkv, &part.attended, &part.mixed, &part.gate_up, &part.gated, &part.logits}) {
     *tensor = tensor->narrow(0, 0, input.rows);
   }
-  if (input.rows == 1 && whole_step_.processors > 0 && !adapted_) {
+  if (input.rows == 1 && whole_step_.processors > 0 && input.table_stride * kPagePositions <= kWholeStepPositions) {
     DecodeWhole(input, part);
     return part.logits;
   }

@@ -58,8 +58,7 @@ class CudaDecoder {
   /// `decoder` is borrowed: bf16 on CUDA. The adapter that it wears now is applied for good, and follows what training
   /// does to its numbers. kInvalidArgument: it is not, or has a head_dim other than 64, 128, 256 or a size that is not a
   /// multiple of 8; an adapter in deterministic mode. kResourceExhausted: no memory for the pages.
-  /// whole_step: a row alone goes through token_step.h where that serves the model; not in deterministic mode.
-  static absl::StatusOr<std::unique_ptr<CudaDecoder>> Create(policy::Decoder& decoder, int64_t pages, bool deterministic, bool whole_step = false);
+  static absl::StatusOr<std::unique_ptr<CudaDecoder>> Create(policy::Decoder& decoder, int64_t pages, bool deterministic);
 
   static int64_t BytesPerPage(const policy::ModelConfig& config);
   int64_t pages() const { return pages_.size(1); }
@@ -87,7 +86,7 @@ class CudaDecoder {
   };
 
   CudaDecoder(policy::Decoder& decoder, bool deterministic) : config_(decoder.config()), deterministic_(deterministic) {}
-  void Bind(policy::Decoder& decoder, int64_t pages, bool whole_step);
+  void Bind(policy::Decoder& decoder, int64_t pages);
   LayerPages PagesOf(int64_t layer) const;
   RotateArgs RotateOf(const Layer& layer) const;
   bool Thin(int64_t rows) const;  // the rows go through Gemv

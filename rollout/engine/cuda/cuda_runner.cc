@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<CudaRunner>> CudaRunner::Create(const CudaRunnerO
     return absl::InvalidArgumentError(absl::StrCat("engine: cache_bytes = ", options.cache_bytes, ", allowed >= ", page_bytes));
   }
   const int64_t pages = options.cache_bytes / page_bytes;
-  absl::StatusOr<std::unique_ptr<cuda::CudaDecoder>> forward = cuda::CudaDecoder::Create(decoder, pages, options.deterministic, options.whole_step);
+  absl::StatusOr<std::unique_ptr<cuda::CudaDecoder>> forward = cuda::CudaDecoder::Create(decoder, pages, options.deterministic);
   if (!forward.ok()) {
     if (!absl::IsResourceExhausted(forward.status())) return forward.status();
     return absl::ResourceExhaustedError(absl::StrCat("engine: no room for a cache of ", options.cache_bytes >> 20, " MiB: ",

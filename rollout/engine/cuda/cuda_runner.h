@@ -15,7 +15,6 @@ struct CudaRunnerOptions {
   int64_t prefill_tokens = 8192;
   int64_t cache_bytes = int64_t{8} << 30;
   bool deterministic = false;  // a row's numbers do not depend on the batch, nor on prefill or decode
-  bool whole_step = false;     // see cuda_decoder.h
 };
 
 /// `decoder` is borrowed: bf16 on CUDA, see cuda_decoder.h for what else it must be. kResourceExhausted: the device has

@@ -288,7 +288,7 @@ TEST_CASE("A step of one sequence in one kernel agrees with the kernels for seve
       if (named.name.ends_with("norm.weight")) tensor.normal_(1, 0.2);
     }
     const int64_t stride = 256;
-    const auto forward = CudaDecoder::Create(*decoder, stride, false, /*whole_step=*/true).value();
+    const auto forward = CudaDecoder::Create(*decoder, stride, false).value();
     const DecodeBuffers buffers = forward->MakeBuffers(2, stride);
     const Tensor tables = (stride - 1 - at::arange(stride, at::kInt)).expand({2, stride}).contiguous().to(at::kCUDA);
     for (const int32_t length : {1, 15, 16, 300, 2300}) {
