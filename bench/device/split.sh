@@ -3,7 +3,9 @@
 # Split placement with real programs: `hone train` learns on GPU 0, a `hone worker` samples on GPU 1, weights go over NCCL, a
 # `hone verifier` on GPU 1 judges. All weights of a model with random ones (Qwen2.5-1.5B's shape with six layers), three steps in
 # turn; a second worker then joins and the first one is killed. Then an adapter, one step off. About 75 seconds. Prints each
-# step's figures; RESULTS gets the runs' metrics and logs.
+# step's figures; RESULTS gets the runs' metrics and logs. The distance of engine and learner that a step shows is what the
+# worker's self-test, with both on one GPU, shows too: it is bf16's with random weights, whose answers are nearly undecided,
+# and says that the weights are the same on both sides.
 #     PROGRAMS  folder with hone, hone-verifier and hone-runner (and libhone_nccl.so in ../lib)
 #     SANDBOX   bubblewrap (default) or none
 # Needs on that machine: a CUDA toolkit, g++, bubblewrap, and $HONE_PYTHON with torch, safetensors and tokenizers.
@@ -83,7 +85,7 @@ worker first
 first=$!
 learn full 60
 run=$!
-for _ in $(seq 300); do [ "$(wc -l < "$work/runs/full/metrics.jsonl" 2>/dev/null || echo 0)" -ge 3 ] && break; kill -0 $run 2>/dev/null || break; sleep 0.1; done
+for _ in $(seq 300); do [ "$(cat "$work/runs/full/metrics.jsonl" 2>/dev/null | wc -l)" -ge 3 ] && break; kill -0 $run 2>/dev/null || break; sleep 0.1; done
 say "three steps are done; a second worker joins, the first one is killed"
 worker second
 for _ in $(seq 80); do grep -q groups "$results/second.log" 2>/dev/null && break; kill -0 $run 2>/dev/null || break; sleep 0.1; done
