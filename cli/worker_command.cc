@@ -55,7 +55,7 @@ void AddWorker(CLI::App& app, Action& action) {
   command->add_option("--name", options->name, "unique among the run's workers (default: host and process id)");
   command->add_flag("--print-config", options->print_config, "print the settings that a worker may have and stop");
   command->footer(
-      "Example:\n  hone train examples/train_split.yaml --name split --set workers.listen=0.0.0.0:50161\n"
+      "Example:\n  hone train examples/train_8b_split.yaml --name split --set workers.listen=0.0.0.0:50161\n"
       "  hone worker --coordinator trainer-0:50161 --set device.device=cuda:1\n"
       "Exit codes: 0 the run is over, or SIGTERM: leases were given back; 1 the run did not answer; 2 a setting is unusable.");
   command->callback([options, &action] { action = [options] { return Report(Execute(*options)); }; });
