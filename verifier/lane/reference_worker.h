@@ -81,7 +81,7 @@ class ReferenceWorker {
   /// [0, warm) that bring its code in; past the last set it goes on with set `warm`. On the CPU the median processor time of
   /// a call; on a device the mean between two events, behind a call that keeps it busy or, with `by_events`, behind what
   /// KernelBench clears the cache with.
-  /// `copies`: a device is to measure those too; the CPU always does.
+  /// `copies`: those are to be measured, too.
   absl::StatusOr<EagerTime> TimeEager(int64_t pool, int sets, int warm, int calls, bool copies,
                                       bool by_events = false);
   void Release(int64_t pool);
