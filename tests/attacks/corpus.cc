@@ -53,6 +53,7 @@ absl::StatusOr<Program> LoadProgram(const std::string& folder, const std::string
   program.attack = take("attack");
   program.why = take("why");
   program.harmless = take("harmless");
+  program.gpu = take("gpu");
   program.rule = take("rule");
   program.lane = take("lane");
   program.flags = Words(take("flags"));

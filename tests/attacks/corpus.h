@@ -9,6 +9,7 @@
 //   behind     of Python programs: the statuses that its verdict may have where every rule over its text is switched off and
 //              library kernels are allowed, so that nothing but structure is left (optional)
 //   harmless   why it may be OK all the same (optional): it gains nothing
+//   gpu        why it may be OK on a GPU, where its filter has to let pass what a driver calls (optional): it gains nothing
 //   flags      rules that speak without rejecting (optional)
 //   task       tests/attacks/tasks/<task>.py; default row_scale
 //   with       preambles that are put before it (optional)
@@ -28,7 +29,7 @@ namespace hone::attacks {
 struct Program {
   std::string name;    // "a_timer/answer_first.cu"
   std::string source;  // with its preambles
-  std::string attack, why, harmless, task = "row_scale", rule, lane;
+  std::string attack, why, harmless, gpu, task = "row_scale", rule, lane;
   std::vector<VerdictStatus> expect, behind;
   std::vector<std::string> flags;
 

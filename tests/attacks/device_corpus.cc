@@ -71,7 +71,7 @@ struct Trial {
     const bool honest_failure = !styled && program.honest() && program.expect.front() != VerdictStatus::kOk;
     if (result.status == VerdictStatus::kInfra) return false;
     if (honest()) return ok != honest_failure && !result.rejected;
-    return !ok || !program.harmless.empty();
+    return !ok || !program.harmless.empty() || (request.candidate.backend != Backend::kCpu && !program.gpu.empty());
   }
 };
 

@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: the call is refused there, and it goes on by itself
 // why: no process can be created
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

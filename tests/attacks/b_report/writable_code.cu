@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: the code is its own process's, whose word counts for nothing
 // why: no page with code changes its protection
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

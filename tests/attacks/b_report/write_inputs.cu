@@ -1,6 +1,7 @@
 // attack: makes the inputs writable and sets them to zero, so that a later reference agrees
 // expect: RUNTIME
 // with: libc
+// gpu: addresses of a device are none of the host's, so that the call fails; it then computes
 // why: inputs are sealed: no protection can be raised
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: the memory is its own process's, whose word counts for nothing
 // why: nothing can be opened
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

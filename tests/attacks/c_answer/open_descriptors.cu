@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: the call is allowed and fails, because the process that it looks into cannot be read
 // why: nothing can be opened
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

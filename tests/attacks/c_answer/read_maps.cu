@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: its own maps are all that it sees, and no expected value is in them
 // why: nothing can be opened, and they are not there
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

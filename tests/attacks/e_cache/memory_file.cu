@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: the file is its own process's and ends with it
 // why: no such system call
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

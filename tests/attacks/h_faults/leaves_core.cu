@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: lanes of a GPU keep to cores of their own, and count wall time
 // why: no such system call
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

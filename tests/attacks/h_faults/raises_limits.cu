@@ -2,6 +2,7 @@
 // expect: CHEAT
 // with: libc
 // rule: forbidden_system_call
+// gpu: the call is allowed for itself and fails, because limits only fall
 // why: no such system call
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {

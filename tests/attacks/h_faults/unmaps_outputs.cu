@@ -1,6 +1,7 @@
 // attack: unmaps its outputs
 // expect: RUNTIME
 // with: libc
+// gpu: addresses of a device are none of the host's: nothing is mapped there
 // why: a fault ends the runner only
 
 __global__ void scale(const float* x, const float* weight, float* out, int n, int cols) {
