@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -102,6 +104,30 @@ std::pair<std::string, std::vector<std::string>> Alternatives(const std::string&
   return {content.substr(0, colon), absl::StrSplit(content.substr(colon + 1), '~')};
 }
 
+bool InWord(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// Where `word` stands alone in `text` from `begin` on; npos: nowhere.
+size_t FindWord(const std::string& text, const std::string& word, size_t begin) {
+  for (size_t at = text.find(word, begin); at != std::string::npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !InWord(text[at - 1])) && (end == text.size() || !InWord(text[end]))) return at;
+  }
+  return std::string::npos;
+}
+
+void Rename(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = FindWord(text, from, 0); at != std::string::npos; at = FindWord(text, from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// "batch: batch_size n"; none on an empty line.
+absl::StatusOr<std::vector<std::string>> NamesOf(absl::string_view line) {
+  std::vector<std::string> names = absl::StrSplit(line, absl::ByAnyChar(": "), absl::SkipEmpty());
+  if (names.size() == 1) return absl::InvalidArgumentError(absl::StrCat("\"", line, "\" gives no other name"));
+  return names;
+}
+
 absl::StatusOr<std::string> Render(const std::string& content, const Choices& choices) {
   if (content == "lines") return Lines(choices);
   if (content == "function") return Function(choices);
@@ -124,6 +150,7 @@ absl::StatusOr<Family> Family::Parse(absl::string_view text, const std::string& 
   Family family;
   family.name_ = std::filesystem::path(name).stem().string();
   std::string* section = nullptr;
+  std::string names;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::StartsWith(line, "=== ")) {
       if (section != nullptr) absl::StrAppend(section, line, "\n");
@@ -134,9 +161,13 @@ absl::StatusOr<Family> Family::Parse(absl::string_view text, const std::string& 
       section = &family.task_;
       continue;
     }
+    if (words == std::vector<std::string>{"names"} && family.kernels_.empty()) {
+      section = &names;
+      continue;
+    }
     Kernel kernel;
     if (words.size() != 3 || words[0] != "kernel" || !absl::SimpleAtod(words[2], &kernel.weight) || kernel.weight <= 0) {
-      return wrong(absl::StrCat("\"", line, "\" is neither \"=== task\" nor \"=== kernel STYLE WEIGHT\""));
+      return wrong(absl::StrCat("\"", line, "\" is none of \"=== task\", \"=== names\" and \"=== kernel STYLE WEIGHT\""));
     }
     kernel.style = words[1];
     family.kernels_.push_back(std::move(kernel));
@@ -163,6 +194,18 @@ absl::StatusOr<Family> Family::Parse(absl::string_view text, const std::string& 
     const absl::StatusOr<std::string> expanded = Expand(*part, note);
     if (!expanded.ok()) return wrong(std::string(expanded.status().message()));
   }
+  std::set<std::string> given;
+  for (const absl::string_view line : absl::StrSplit(names, '\n', absl::SkipEmpty())) {
+    const absl::StatusOr<std::vector<std::string>> one = NamesOf(line);
+    if (!one.ok()) return wrong(std::string(one.status().message()));
+    for (size_t i = 0; i < one->size(); ++i) {
+      const auto taken = [&](const std::string* part) { return FindWord(*part, (*one)[i], 0) != std::string::npos; };
+      if (!given.insert((*one)[i]).second || (i > 0 && std::any_of(sections.begin(), sections.end(), taken))) {
+        return wrong(absl::StrCat("names: ", (*one)[i], " occurs already"));
+      }
+    }
+    family.names_.push_back(*one);
+  }
   return family;
 }
 
@@ -180,11 +223,17 @@ absl::StatusOr<FamilyExample> Family::Draw(SplitMix& random) const {
 
   const auto render = [&](const std::string& content) { return Render(content, choices); };
   HONE_ASSIGN_OR_RETURN(std::string task, Expand(task_, render));
+  HONE_ASSIGN_OR_RETURN(std::string source, Expand(kernel.source, render));
+  for (const std::vector<std::string>& names : names_) {
+    const std::string& name = names[static_cast<size_t>(random.Below(static_cast<int64_t>(names.size())))];
+    Rename(task, names[0], name);
+    Rename(source, names[0], name);
+  }
   if (absl::StrContains(task, "F.") && !absl::StrContains(task, "functional as F")) {
     task = absl::StrReplaceAll(task, {{"import torch.nn as nn\n", "import torch.nn as nn\nimport torch.nn.functional as F\n"}});
   }
   FamilyExample example;
-  HONE_ASSIGN_OR_RETURN(example.source, Expand(kernel.source, render));
+  example.source = std::move(source);
   HONE_ASSIGN_OR_RETURN(example.task, ParseTaskFile(task, name_ + ".py"));
   example.task.id = absl::StrCat(name_, "-", Sha256Hex(task).substr(0, 8));
   example.family = name_;

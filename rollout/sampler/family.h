@@ -27,6 +27,14 @@
 //   {{f:expr}}      f(expr), or expr where no line was drawn
 //
 // A kernel may call __device__ functions of its own, but not name one f. Braces may be nested: {{f:a {{op:+~-}} b}}.
+//
+// Before the first kernel there may be other names of sizes: one of those on a line, the first included, is drawn and stands in
+// task and kernels wherever the first one does. Entry points are named after sizes; a policy that knows one spelling
+// writes that one everywhere.
+//
+//   === names
+//   batch: batch_size n
+//
 // Everything drawn is a function of the generator's state.
 
 #include <map>
@@ -49,7 +57,7 @@ struct FamilyExample {
 class Family {
  public:
   /// `name`: of the file, stands in errors. kInvalidArgument, one line: a section missing or unknown, braces that do not
-  /// match, places with one key and different numbers of alternatives.
+  /// match, places with one key and different numbers of alternatives, another name that occurs already.
   static absl::StatusOr<Family> Parse(absl::string_view text, const std::string& name);
 
   /// kInvalidArgument: the task that was drawn does not parse.
@@ -68,6 +76,7 @@ class Family {
   std::string task_;
   std::vector<Kernel> kernels_;
   std::map<std::string, int> alternatives_;  // how many, by key
+  std::vector<std::vector<std::string>> names_;  // of one size each; the first stands in the file
   bool has_lines_ = false;
 };
 

@@ -131,4 +131,31 @@ TEST_CASE("Every family of the recipe draws tasks that load and kernels that dec
   }
 }
 
+TEST_CASE("A size goes by one of its names in task and kernel alike", "[rollout][family]") {
+  const std::string named = absl::StrReplaceAll(kScaled, {{"=== kernel", "=== names\nn: count items\n=== kernel"}});
+  const Family family = Family::Parse(named, "scaled.txt").value();
+  SplitMix random(11);
+  std::set<std::string> seen;
+  for (int i = 0; i < 60; ++i) {
+    const FamilyExample example = family.Draw(random).value();
+    for (const std::string name : {"n", "count", "items"}) {
+      const bool in_task = example.task.reference.find(absl::StrCat("torch.randn(", name, ")")) != std::string::npos;
+      CHECK(in_task == (example.source.find(absl::StrCat("float* out, int ", name, ")")) != std::string::npos));
+      CHECK(in_task == (example.source.find(absl::StrCat("if (i < ", name, ")")) != std::string::npos));
+      if (in_task) seen.insert(name);
+    }
+    CHECK_THAT(example.task.reference, ContainsSubstring("torch.nn as nn"));  // within words nothing changes
+  }
+  CHECK(seen.size() == 3);
+}
+
+TEST_CASE("A name that something else has already is refused", "[rollout][family]") {
+  const auto with = [](const std::string& names) {
+    return ErrorOf(absl::StrReplaceAll(kScaled, {{"=== kernel", absl::StrCat("=== names\n", names, "\n=== kernel")}}));
+  };
+  CHECK_THAT(with("n: i"), ContainsSubstring("names: i occurs already"));
+  CHECK_THAT(with("n: count\nm: count"), ContainsSubstring("names: count occurs already"));
+  CHECK_THAT(with("n:"), ContainsSubstring("gives no other name"));
+}
+
 }  // namespace hone::rollout
