@@ -20,8 +20,9 @@ struct DeviceSettings {
 template <class F>
 void Describe(F& f, DeviceSettings& c) {
   f.Value("device", c.device, "cpu, cuda or cuda:<n>; with several ranks, cuda takes the rank's own");
-  f.Value("dtype", c.dtype, OneOf{{"fp32", "bf16"}},
-          "of weights and activations; masters, gradients and moments are fp32. To sample on cuda: bf16");
+  f.Value("dtype", c.dtype, OneOf{{"fp32", "bf16", "fp16"}},
+          "of weights and activations; masters, gradients and moments are fp32. To sample on cuda: bf16, or fp16, with which "
+          "sampler and learner agree better and which a model must bear: it ends at 65504");
   f.Value("checkpoint_activations", c.checkpoint_activations,
           "compute each layer again in the backward pass: less memory, a third more time");
   f.Value("offload_optimizer", c.offload_optimizer,

@@ -33,14 +33,14 @@ rollout::NativeEngineOptions EngineOptions(const EngineSettings& settings, const
 absl::StatusOr<policy::DecoderOptions> DecoderOptionsOf(const ModelSettings& model) {
   const DeviceSettings& settings = model.device;
   HONE_ASSIGN_OR_RETURN(const at::Device device, policy::FindDevice(settings.device));
-  const bool half = settings.dtype == "bf16";
+  const bool half = settings.dtype != "fp32";
   if (half == device.is_cpu()) {
     return absl::InvalidArgumentError(absl::StrCat("device.dtype: ", settings.dtype, " is not sampled from on ", settings.device,
-                                                   ", allowed ", half ? "fp32" : "bf16"));
+                                                   ", allowed ", half ? "fp32" : "bf16 and fp16"));
   }
   policy::DecoderOptions options;
   options.device = device;
-  options.dtype = half ? at::kBFloat16 : at::kFloat;
+  options.dtype = TypeNamed(settings.dtype);
   options.checkpoint_activations = settings.checkpoint_activations;
   options.separate_layers = model.separate_layers;
   return options;

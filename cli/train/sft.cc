@@ -104,10 +104,9 @@ class SftRun {
                        const at::Device& device) {
     ranks_ = std::move(ranks);
     first_ = environment.rank == 0;
-    const bool half = config_.device.dtype == "bf16";
     HONE_ASSIGN_OR_RETURN(start_,
                           LoadStart(config_.start, {.device = device,
-                                                    .dtype = half ? at::kBFloat16 : at::kFloat,
+                                                    .dtype = TypeNamed(config_.device.dtype),
                                                     .checkpoint_activations = config_.device.checkpoint_activations,
                                                     .separate_layers = ranks_ != nullptr}));
     HONE_ASSIGN_OR_RETURN(examples_, ReadExamples(config_, start_.folder));

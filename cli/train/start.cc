@@ -89,6 +89,10 @@ absl::StatusOr<std::map<std::string, std::string>> ReadPolicyFiles(const std::st
   return files;
 }
 
+at::ScalarType TypeNamed(const std::string& dtype) {
+  return dtype == "bf16" ? at::kBFloat16 : dtype == "fp16" ? at::kHalf : at::kFloat;
+}
+
 absl::Status CopyPolicyFiles(const std::string& from, const std::string& to) {
   HONE_RETURN_IF_ERROR(MakeFolders(to));
   HONE_ASSIGN_OR_RETURN(const auto files, ReadPolicyFiles(from));

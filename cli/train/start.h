@@ -33,6 +33,9 @@ void Describe(F& f, PolicySettings& c) {
   f.Value("context", c.context, Range<int64_t>(0, int64_t{1} << 24), "tokens of an episode's last turn at most; 0: the model's");
 }
 
+/// Of device.dtype.
+at::ScalarType TypeNamed(const std::string& dtype);
+
 struct StartingPolicy {
   std::unique_ptr<policy::Decoder> decoder;  // as the options say; without any, fp32 on the CPU
   std::string folder;                        // with config.json and tokenizer.json

@@ -1,6 +1,8 @@
 #include "trainer/loop/learner.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -8,6 +10,12 @@
 #include "policy/model/torch_status.h"
 
 namespace hone::trainer {
+namespace {
+
+constexpr int64_t kStepsBeforeLargerScale = 200, kLargestScaleExponent = 24;
+constexpr char kScaleExponent[] = "learner/scale_exponent", kStepsAtScale[] = "learner/steps_at_scale";
+
+}  // namespace
 
 const char* Name(StepPhase phase) {
   constexpr const char* kNames[] = {"scoring", "a forward pass", "a backward pass", "the optimiser"};
@@ -22,6 +30,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const LearnerOptions& o
     return absl::InvalidArgumentError(absl::StrCat("learner: micro_batch_tokens = ", options.micro_batch_tokens, ", allowed >= 1"));
   }
   std::unique_ptr<Learner> learner(new Learner(options, decoder));
+  learner->scales_losses_ = decoder.parameters().leaves()[0].value.scalar_type() == at::kHalf;
   if (options.ranks == nullptr) {
     HONE_ASSIGN_OR_RETURN(learner->optimizer_, AdamW::Create(options.adamw, decoder.TrainedLeaves()));
   } else {
@@ -44,9 +53,21 @@ absl::Status Learner::Backward(const at::Tensor& loss, at::Tensor& total) {
   return policy::CatchTorch("backward", [&] {
     const at::Tensor value = loss.detach().to(at::kDouble);
     total = total.defined() ? total + value : value;
-    loss.backward();
+    (scales_losses_ ? loss * loss_scale() : loss).backward();
     return true;
   }).status();
+}
+
+double Learner::loss_scale() const { return scales_losses_ ? std::ldexp(1.0, static_cast<int>(scale_exponent_)) : 1.0; }
+
+void Learner::AdaptLossScale(bool finite) {
+  if (!finite) {
+    scale_exponent_ = std::max<int64_t>(0, scale_exponent_ - 1);
+    steps_at_scale_ = 0;
+  } else if (++steps_at_scale_ == kStepsBeforeLargerScale) {
+    scale_exponent_ = std::min(kLargestScaleExponent, scale_exponent_ + 1);
+    steps_at_scale_ = 0;
+  }
 }
 
 absl::StatusOr<StepOutcome> Learner::Step(size_t micro_batches,
@@ -69,14 +90,17 @@ absl::StatusOr<StepOutcome> Learner::Step(size_t micro_batches,
   }
   HONE_ASSIGN_OR_RETURN(outcome.loss, policy::CatchTorch("backward", [&] { return total.item<double>(); }));
   HONE_ASSIGN_OR_RETURN(outcome.gradient_norm, optimizer_->GradientNorm());
+  const double scale = loss_scale();
+  outcome.gradient_norm /= scale;
   std::vector<double> losses{outcome.loss};
   HONE_RETURN_IF_ERROR(SumOverRanks(options_.ranks, losses));
   outcome.loss = losses[0];
   if (!std::isfinite(outcome.loss)) return Skip(outcome);
+  AdaptLossScale(std::isfinite(outcome.gradient_norm));
   if (!std::isfinite(outcome.gradient_norm)) return Skip(outcome);
   const bool clip = options_.clip_norm > 0 && outcome.gradient_norm > options_.clip_norm;
   EnterPhase(StepPhase::kOptimizer);
-  HONE_RETURN_IF_ERROR(optimizer_->Step(outcome.learning_rate, clip ? options_.clip_norm / outcome.gradient_norm : 1.0));
+  HONE_RETURN_IF_ERROR(optimizer_->Step(outcome.learning_rate, (clip ? options_.clip_norm / outcome.gradient_norm : 1.0) / scale));
   ++step_;
   ++policy_version_;
   outcome.updated = true;
@@ -111,16 +135,19 @@ absl::StatusOr<at::Tensor> IdlePass(policy::Decoder& decoder) {
 }
 
 std::map<std::string, int64_t> Learner::Counters() const {
-  return {{"learner/step", step_},
-          {"learner/skipped_steps", skipped_steps_},
-          {"learner/policy_version", policy_version_},
-          {"learner/optimizer_steps", optimizer_->steps()}};
+  std::map<std::string, int64_t> counters = {{"learner/step", step_},
+                                             {"learner/skipped_steps", skipped_steps_},
+                                             {"learner/policy_version", policy_version_},
+                                             {"learner/optimizer_steps", optimizer_->steps()}};
+  if (scales_losses_) counters.insert({{kScaleExponent, scale_exponent_}, {kStepsAtScale, steps_at_scale_}});
+  return counters;
 }
 
 absl::Status Learner::RestoreCounters(const std::map<std::string, int64_t>& counters) {
-  for (auto [name, target] : {std::pair<const char*, int64_t*>{"learner/step", &step_},
-                              {"learner/skipped_steps", &skipped_steps_},
-                              {"learner/policy_version", &policy_version_}}) {
+  std::vector<std::pair<const char*, int64_t*>> targets = {
+      {"learner/step", &step_}, {"learner/skipped_steps", &skipped_steps_}, {"learner/policy_version", &policy_version_}};
+  if (scales_losses_) targets.insert(targets.end(), {{kScaleExponent, &scale_exponent_}, {kStepsAtScale, &steps_at_scale_}});
+  for (auto [name, target] : targets) {
     const auto found = counters.find(name);
     if (found == counters.end()) return absl::InvalidArgumentError(absl::StrCat("checkpoint counter ", name, " is missing"));
     *target = found->second;

@@ -54,6 +54,8 @@ class Learner {
   /// everybody.
   /// A loss or gradient norm that is not finite changes no weight and counts as a skipped step; so does
   /// micro_batches = 0. An error leaves the weights untouched.
+  /// In fp16, whose smallest numbers gradients of a batch's share fall below, losses are scaled up before the backward pass and
+  /// gradients back down: by 2^14 at first, by half of it after a step that overflowed, by twice after 200 that did not.
   absl::StatusOr<StepOutcome> Step(size_t micro_batches, const std::function<absl::StatusOr<at::Tensor>(size_t)>& micro_loss);
 
   policy::Decoder& decoder() { return decoder_; }
@@ -80,6 +82,8 @@ class Learner {
   Learner(const LearnerOptions& options, policy::Decoder& decoder) : options_(options), decoder_(decoder) {}
   absl::StatusOr<StepOutcome> Skip(StepOutcome outcome);
   absl::Status Backward(const at::Tensor& loss, at::Tensor& total);
+  double loss_scale() const;
+  void AdaptLossScale(bool finite);
 
   LearnerOptions options_;
   policy::Decoder& decoder_;
@@ -88,6 +92,8 @@ class Learner {
   int64_t step_ = 0;
   int64_t skipped_steps_ = 0;
   int64_t policy_version_ = 0;
+  bool scales_losses_ = false;  // the model is in fp16
+  int64_t scale_exponent_ = 14, steps_at_scale_ = 0;
 };
 
 /// values summed over the ranks; as they are when alone (ranks null).

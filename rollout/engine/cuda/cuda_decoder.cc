@@ -32,8 +32,8 @@ int64_t CudaDecoder::BytesPerPage(const policy::ModelConfig& config) {
 
 absl::StatusOr<std::unique_ptr<CudaDecoder>> CudaDecoder::Create(policy::Decoder& decoder, int64_t pages, bool deterministic) {
   const Tensor& flat = decoder.parameters().flat();
-  if (!flat.is_cuda() || flat.scalar_type() != at::kBFloat16) {
-    return absl::InvalidArgumentError("engine: on CUDA the decoder must be bf16");
+  if (!flat.is_cuda() || (flat.scalar_type() != at::kBFloat16 && flat.scalar_type() != at::kHalf)) {
+    return absl::InvalidArgumentError("engine: on CUDA the decoder must be bf16 or fp16");
   }
   const policy::ModelConfig& config = decoder.config();
   if (config.head_dim != 64 && config.head_dim != 128 && config.head_dim != 256) {
@@ -61,6 +61,7 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
   const policy::Parameters& p = decoder.parameters();
   const auto whole = [&](const std::string& name) { return p.leaf(name).detach(); };
   embedding_ = whole("model.embed_tokens.weight");
+  kernels_ = embedding_.scalar_type() == at::kHalf ? &kFp16Kernels : &kBf16Kernels;
   head_ = config_.tie_word_embeddings ? embedding_ : whole("lm_head.weight");
   final_norm_ = whole("model.norm.weight");
   no_bias_ = at::zeros({config_.hidden_size}, embedding_.options());
@@ -108,7 +109,7 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
     const Tensor positions = at::arange(config_.max_position_embeddings, embedding_.options().dtype(at::kDouble));
     const Tensor turns = positions.unsqueeze(1) * decoder.inverse_frequencies(local).to(positions.device()).unsqueeze(0);
     // To fp32 first, as the plain version.
-    return at::stack({turns.cos(), turns.sin()}, 2).to(at::kFloat).to(at::kBFloat16);
+    return at::stack({turns.cos(), turns.sin()}, 2).to(at::kFloat).to(embedding_.scalar_type());
   };
   angles_ = angles(false);
   if (!config_.layer_is_local.empty()) local_angles_ = angles(true);
@@ -118,7 +119,7 @@ void CudaDecoder::Bind(policy::Decoder& decoder, int64_t pages) {
                .options(embedding_.options())
                .target_device(device)
                .make_tensor();
-  BindWholeStep(device.index());
+  if (kernels_ == &kBf16Kernels) BindWholeStep(device.index());
 }
 
 // Where the model, an adapter included, has nothing that the kernel does not know. Not in deterministic mode: it adds up in an
@@ -204,7 +205,7 @@ void CudaDecoder::Linear(const Tensor& x, const Tensor& weight, const Tensor& bi
     args.out = static_cast<int>(out);
     args.output = logits ? GemvOutput::kLogits : GemvOutput::kStore;
     args.processors = processors_;
-    CheckCuda(Gemv(args, stream()));
+    CheckCuda(kernels_->gemv(args, stream()));
     row += count;
   }
 }
@@ -231,7 +232,7 @@ void CudaDecoder::AddNorm(Tensor& x, const Tensor& delta, const Tensor& delta_no
   args.width = static_cast<int>(x.size(1));
   args.norm_offset = config_.norm_adds_one ? 1.0f : 0.0f;
   args.norm_eps = static_cast<float>(config_.rms_norm_eps);
-  CheckCuda(cuda::AddNorm(args, stream()));
+  CheckCuda(kernels_->add_norm(args, stream()));
 }
 
 void CudaDecoder::Embedded(const int32_t* sources, const Draw* draws, Tensor& x) const {
@@ -243,7 +244,7 @@ void CudaDecoder::Embedded(const int32_t* sources, const Draw* draws, Tensor& x)
   args.rows = static_cast<int>(x.size(0));
   args.width = static_cast<int>(config_.hidden_size);
   args.scale = static_cast<float>(config_.embedding_scale);
-  CheckCuda(Embed(args, stream()));
+  CheckCuda(kernels_->embed(args, stream()));
 }
 
 Tensor CudaDecoder::PrefillAttention(int64_t index, const Tensor& qkv, const PrefillInput& input) {
@@ -258,7 +259,7 @@ Tensor CudaDecoder::PrefillAttention(int64_t index, const Tensor& qkv, const Pre
   rotate.rotate = RotateOf(layer);
   rotate.rows = static_cast<int>(tokens);
   rotate.heads = static_cast<int>(shape.heads);
-  CheckCuda(RotateToPages(rotate, stream()));
+  CheckCuda(kernels_->rotate_to_pages(rotate, stream()));
   if (deterministic_) {
     Tensor out = at::empty({tokens, shape.heads * shape.head_dim}, qkv.options());
     DecodeInput rows;
@@ -315,7 +316,7 @@ Tensor CudaDecoder::Prefill(const PrefillInput& input) {
     AddNorm(x, mixed, layer.attention_norm, layer.mlp_norm, normed);
     Linear(normed, layer.gate_up, Tensor(), gate_up);
     AddLowRank(normed, layer.gate_up_low, Tensor(), gate_up);
-    CheckCuda(Gate({Data(gate_up), Data(gated), static_cast<int>(x.size(0)), static_cast<int>(config_.intermediate_size), gelu}, stream()));
+    CheckCuda(kernels_->gate({Data(gate_up), Data(gated), static_cast<int>(x.size(0)), static_cast<int>(config_.intermediate_size), gelu}, stream()));
     Linear(gated, layer.down, Tensor(), mixed);
     AddLowRank(gated, layer.down_low, Tensor(), mixed);
     delta = mixed;
@@ -360,7 +361,7 @@ void CudaDecoder::DecodeAttention(int64_t index, const Tensor& qkv, Tensor& out,
   args.prepared = input.sources == nullptr;
   args.partial = partial.mutable_data_ptr<float>();
   args.arrived = arrived.mutable_data_ptr<int32_t>();
-  CheckCuda(PagedAttention(args, stream()));
+  CheckCuda(kernels_->paged_attention(args, stream()));
 }
 
 void CudaDecoder::DecodeWhole(const DecodeInput& input, DecodeBuffers& part) {
@@ -392,7 +393,7 @@ void CudaDecoder::DecodeThin(const DecodeInput& input, DecodeBuffers& part) {
     a.in = static_cast<int>(from.size(1));
     a.out = static_cast<int>(to.size(1));
     a.output = output;
-    CheckCuda(Gemv(a, stream()));
+    CheckCuda(kernels_->gemv(a, stream()));
   };
   // x += weight * from, with Gemma's norm in between.
   const auto add = [&](const Tensor& from, const Tensor& weight, const Tensor& after) {
@@ -425,7 +426,7 @@ void CudaDecoder::DecodeWide(const DecodeInput& input, DecodeBuffers& part) {
     AddNorm(part.x, part.mixed, layer.attention_norm, layer.mlp_norm, part.normed);
     Linear(part.normed, layer.gate_up, Tensor(), part.gate_up);
     AddLowRank(part.normed, layer.gate_up_low, part.squeezed, part.gate_up);
-    CheckCuda(Gate({Data(part.gate_up), Data(part.gated), input.rows, static_cast<int>(config_.intermediate_size), gelu}, stream()));
+    CheckCuda(kernels_->gate({Data(part.gate_up), Data(part.gated), input.rows, static_cast<int>(config_.intermediate_size), gelu}, stream()));
     Linear(part.gated, layer.down, long_sums_ && input.rows <= 128 ? no_bias_ : Tensor(), part.mixed);
     AddLowRank(part.gated, layer.down_low, part.squeezed, part.mixed);
     delta = part.mixed;

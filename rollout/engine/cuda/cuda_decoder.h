@@ -1,6 +1,6 @@
 #pragma once
 
-// The decoder's forward pass on a GPU in bf16, for generation: the weights of a policy::Decoder, the kernels of this
+// The decoder's forward pass on a GPU in bf16 or fp16, for generation: the weights of a policy::Decoder, the kernels of this
 // folder where they pay (a few rows, everything between two matrix products), cuBLAS and ATen's flash attention else.
 // Rounds where the plain policy::Decoder rounds; cuda_engine_test compares the two.
 
@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "policy/model/decoder.h"
 #include "policy/model/device.h"
+#include "rollout/engine/cuda/half_kernels.h"
 #include "rollout/engine/cuda/paged_attention.h"
 #include "rollout/engine/cuda/releasable_memory.h"
 #include "rollout/engine/cuda/rows.h"
@@ -55,7 +56,7 @@ struct DecodeBuffers {
 /// Not thread-safe. Works on torch's current stream. Functions throw c10::Error.
 class CudaDecoder {
  public:
-  /// `decoder` is borrowed: bf16 on CUDA. The adapter that it wears now is applied for good, and follows what training
+  /// `decoder` is borrowed: bf16 or fp16 on CUDA. The adapter that it wears now is applied for good, and follows what training
   /// does to its numbers. kInvalidArgument: it is not, or has a head_dim other than 64, 128, 256 or a size that is not a
   /// multiple of 8; an adapter in deterministic mode. kResourceExhausted: no memory for the pages.
   static absl::StatusOr<std::unique_ptr<CudaDecoder>> Create(policy::Decoder& decoder, int64_t pages, bool deterministic);
@@ -116,6 +117,7 @@ class CudaDecoder {
   bool long_sums_ = false;
   at::Tensor no_bias_;  // [hidden_size] zeros
   std::vector<Layer> layers_;
+  const HalfKernels* kernels_ = nullptr;  // of the weights' dtype
   at::Tensor angles_, local_angles_;  // [positions, head_dim / 2, 2] bf16: cos, sin
   std::unique_ptr<ReleasableMemory> page_memory_;
   at::Tensor pages_;                  // [layers, pages, 2, kv_heads, kPagePositions, head_dim]

@@ -1,19 +1,52 @@
 #pragma once
 
-// What the kernels of this folder share: bf16 arithmetic with the rounding points of the plain model, reductions, and
+// What the kernels of this folder share: arithmetic in sixteen bits with the rounding points of the plain model, reductions, and
 // launches that let a kernel start while the one before it still runs (programmatic dependent launch).
+//
+// gemv.cu, paged_attention.cu and rows.cu are compiled twice (fp16/): the sixteen bits of weights and activations are bf16, or with
+// HONE_FP16 defined IEEE's half precision, and everything is in a namespace of its own, fp16. What differs is in this file alone.
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
 #include "rollout/engine/cuda/ptx.cuh"
 
-namespace hone::rollout::cuda {
+#ifdef HONE_FP16
+#define HONE_HALF_NAMESPACE ::fp16
+#else
+#define HONE_HALF_NAMESPACE
+#endif
+
+namespace hone::rollout::cuda HONE_HALF_NAMESPACE {
 
 using Bf16 = __nv_bfloat16;
+using Half = Bf16;  // in memory; with HONE_FP16 its bits are those of a __half
 
+#ifdef HONE_FP16
+__device__ __forceinline__ float ToFloat(Half x) { return __half2float(*reinterpret_cast<const __half*>(&x)); }
+__device__ __forceinline__ Half FromFloat(float x) {
+  const __half rounded = __float2half_rn(x);
+  return *reinterpret_cast<const Half*>(&rounded);
+}
+__device__ __forceinline__ float Round(float x) { return __half2float(__float2half_rn(x)); }
+__device__ __forceinline__ float Low(uint32_t pair) { return __low2float(*reinterpret_cast<const __half2*>(&pair)); }
+__device__ __forceinline__ float High(uint32_t pair) { return __high2float(*reinterpret_cast<const __half2*>(&pair)); }
+__device__ __forceinline__ uint32_t Pack(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&both);
+}
+/// c [16, 8] += a [16, 16] b [16, 8]
+__device__ __forceinline__ void Multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#else
+__device__ __forceinline__ float ToFloat(Half x) { return __bfloat162float(x); }
+__device__ __forceinline__ Half FromFloat(float x) { return __float2bfloat16_rn(x); }
 __device__ __forceinline__ float Round(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
 __device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float High(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
@@ -21,8 +54,9 @@ __device__ __forceinline__ uint32_t Pack(float low, float high) {
   const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const uint32_t*>(&both);
 }
+#endif
 
-/// sum + w . x of eight bf16 each, added in order.
+/// sum + w . x of eight numbers each, added in order.
 __device__ __forceinline__ float Dot8(uint4 w, uint4 x, float sum) {
   sum = fmaf(Low(w.x), Low(x.x), sum);
   sum = fmaf(High(w.x), High(x.x), sum);
@@ -58,7 +92,7 @@ __device__ __forceinline__ float BlockSum(float x, float* scratch) {
   return sum;
 }
 
-/// x_hat * weight with the plain version's rounding: to bf16 before the product, or (offset 1) only after it.
+/// x_hat * weight with the plain version's rounding: to sixteen bits before the product, or (offset 1) only after it.
 __device__ __forceinline__ float ScaleNormed(float normed, float weight, float offset) {
   return offset == 0 ? Round(Round(normed) * weight) : Round(normed * (weight + offset));
 }
@@ -99,4 +133,4 @@ cudaError_t Launch(Kernel kernel, dim3 grid, dim3 block, size_t shared_bytes, cu
   return cudaLaunchKernelEx(&config, kernel, args);
 }
 
-}  // namespace hone::rollout::cuda
+}  // namespace hone::rollout::cuda HONE_HALF_NAMESPACE

@@ -1,7 +1,7 @@
 #include "rollout/engine/cuda/device.cuh"
 #include "rollout/engine/cuda/gemv.h"
 
-namespace hone::rollout::cuda {
+namespace hone::rollout::cuda HONE_HALF_NAMESPACE {
 namespace {
 
 constexpr int kWarps = 8;
@@ -10,7 +10,7 @@ constexpr int kStep = 256;    // numbers of a weight row that a warp reads at on
 constexpr int kUnroll = 6;    // steps in flight
 constexpr int kPairRows = 2;  // weight rows a warp works on together
 
-__device__ __forceinline__ uint4 LoadWeights(const Bf16* at) {
+__device__ __forceinline__ uint4 LoadWeights(const Half* at) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -20,10 +20,10 @@ __device__ __forceinline__ uint4 LoadWeights(const Bf16* at) {
 
 // x, normalised when asked, into shared memory [rows][padded], zeros behind `in`.
 template <int kRows>
-__device__ void StageInput(const GemvArgs& a, Bf16* xs, int padded, float* scratch) {
+__device__ void StageInput(const GemvArgs& a, Half* xs, int padded, float* scratch) {
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
-    const Bf16* x = a.x + static_cast<int64_t>(m) * a.in;
+    const Half* x = a.x + static_cast<int64_t>(m) * a.in;
     float inverse = 1;
     if (a.norm != nullptr) {
       float squares = 0;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void Write(const GemvArgs& a, int task, const float (
   for (int m = 0; m < kRows; ++m) {
     const int64_t row = static_cast<int64_t>(m) * a.out;
     if constexpr (kOutput == GemvOutput::kGated) {
-      static_cast<Bf16*>(a.y)[row + task] = __float2bfloat16_rn(Gated(Round(sum[0][m]), Round(sum[1][m]), a.gelu));
+      static_cast<Half*>(a.y)[row + task] = FromFloat(Gated(Round(sum[0][m]), Round(sum[1][m]), a.gelu));
     } else {
 #pragma unroll
       for (int r = 0; r < kPairRows; ++r) {
@@ -68,11 +68,11 @@ __device__ __forceinline__ void Write(const GemvArgs& a, int task, const float (
         if constexpr (kOutput == GemvOutput::kLogits) {
           static_cast<float*>(a.y)[row + n] = sum[r][m];
         } else if constexpr (kOutput == GemvOutput::kAdd) {
-          Bf16* y = static_cast<Bf16*>(a.y) + row + n;
-          *y = __float2bfloat16_rn(__bfloat162float(*y) + Round(sum[r][m]));
+          Half* y = static_cast<Half*>(a.y) + row + n;
+          *y = FromFloat(ToFloat(*y) + Round(sum[r][m]));
         } else {
-          const float bias = a.bias == nullptr ? 0.0f : __bfloat162float(a.bias[n]);
-          static_cast<Bf16*>(a.y)[row + n] = __float2bfloat16_rn(sum[r][m] + bias);
+          const float bias = a.bias == nullptr ? 0.0f : ToFloat(a.bias[n]);
+          static_cast<Half*>(a.y)[row + n] = FromFloat(sum[r][m] + bias);
         }
       }
     }
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, kRows == 1 ? 3 : 2) GemvKernel(const
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float scratch[kWarps];
   __shared__ float parts[kWarps][kPairRows][kRows];
-  Bf16* xs = reinterpret_cast<Bf16*>(shared);
+  Half* xs = reinterpret_cast<Half*>(shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int steps = (a.in + kStep - 1) / kStep, padded = steps * kStep;
   const int per_part = (steps + a.split - 1) / a.split, part = warp % a.split;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kThreads, kRows == 1 ? 3 : 2) GemvKernel(const
     for (int r = 0; r < kPairRows; ++r) {
       int n = kOutput == GemvOutput::kGated ? task + r * a.out : task * kPairRows + r;
       if (kOutput != GemvOutput::kGated) n = min(n, a.out - 1);
-      const Bf16* row = a.weight + static_cast<int64_t>(n) * a.in;
+      const Half* row = a.weight + static_cast<int64_t>(n) * a.in;
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int k = (first + u) * kStep + lane * 8;
@@ -173,7 +173,7 @@ cudaError_t Run(GemvArgs& a, cudaStream_t stream) {
   while (a.split < 4 && tasks * a.split * 2 <= resident * kWarps && a.in / (a.split * 2) >= kStep) a.split *= 2;
   const int block_tasks = kWarps / a.split;
   const int blocks = min((tasks + block_tasks - 1) / block_tasks, resident);
-  const size_t shared = static_cast<size_t>(kRows) * ((a.in + kStep - 1) / kStep * kStep) * sizeof(Bf16);
+  const size_t shared = static_cast<size_t>(kRows) * ((a.in + kStep - 1) / kStep * kStep) * sizeof(Half);
   return Launch(GemvKernel<kRows, kOutput>, dim3(blocks), dim3(kThreads), shared, stream, a);
 }
 
@@ -199,4 +199,4 @@ cudaError_t Gemv(GemvArgs args, cudaStream_t stream) {
   }
 }
 
-}  // namespace hone::rollout::cuda
+}  // namespace hone::rollout::cuda HONE_HALF_NAMESPACE

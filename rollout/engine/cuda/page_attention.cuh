@@ -5,7 +5,7 @@
 #include "rollout/engine/cuda/device.cuh"
 #include "rollout/engine/cuda/rows.h"
 
-namespace hone::rollout::cuda {
+namespace hone::rollout::cuda HONE_HALF_NAMESPACE {
 
 inline constexpr int kQueries = 16;  // of one key head that are taken together: the rows of a tensor-core tile
 
@@ -19,12 +19,12 @@ __device__ __forceinline__ uint32_t ChunkOffset(int row, int chunk) {
 /// Puts number `d` of a tile's row.
 template <int kDim>
 __device__ __forceinline__ void StoreInTile(unsigned char* tile, int row, int d, float value) {
-  *reinterpret_cast<Bf16*>(tile + ChunkOffset<kDim>(row, d / 8) + d % 8 * 2) = __float2bfloat16_rn(value);
+  *reinterpret_cast<Half*>(tile + ChunkOffset<kDim>(row, d / 8) + d % 8 * 2) = FromFloat(value);
 }
 
 /// Fetches a page's keys and values of one head into two tiles; positions outside [begin, end) become zeros.
 template <int kDim>
-__device__ __forceinline__ void FetchPage(const Bf16* keys, int64_t values_after, int first_position, int begin, int end, uint32_t keys_at) {
+__device__ __forceinline__ void FetchPage(const Half* keys, int64_t values_after, int first_position, int begin, int end, uint32_t keys_at) {
   constexpr int kChunks = kDim / 8, kPageBytes = kPagePositions * kDim * 2;
 #pragma unroll
   for (int i = 0; i < kPagePositions * kChunks / 32; ++i) {
@@ -139,4 +139,4 @@ __device__ __forceinline__ Joined JoinWarps(const float* join, const float (*row
   return all;
 }
 
-}  // namespace hone::rollout::cuda
+}  // namespace hone::rollout::cuda HONE_HALF_NAMESPACE

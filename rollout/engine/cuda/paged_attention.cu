@@ -3,7 +3,7 @@
 #include "rollout/engine/cuda/paged_attention.h"
 #include "rollout/engine/cuda/rotate.cuh"
 
-namespace hone::rollout::cuda {
+namespace hone::rollout::cuda HONE_HALF_NAMESPACE {
 namespace {
 
 constexpr int kStages = 2;    // pages in flight a warp
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
   const uint32_t queries_at = SharedAddress(query_tile);
   const uint32_t ring_at = queries_at + kQueries * kDim * 2 + warp * kStages * 2 * kPageBytes;
   const auto fetch = [&](int page, int stage) {
-    const Bf16* keys = a.pages.data + (static_cast<int64_t>(table[page]) * 2 * kv_heads + kv) * kPagePositions * kDim;
+    const Half* keys = a.pages.data + (static_cast<int64_t>(table[page]) * 2 * kv_heads + kv) * kPagePositions * kDim;
     FetchPage<kDim>(keys, static_cast<int64_t>(kv_heads) * kPagePositions * kDim, page * kPagePositions, begin, end,
                     ring_at + stage * 2 * kPageBytes);
   };
@@ -54,17 +54,17 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
   CommitCopies();
 
   WaitForEarlierKernels();
-  const Bf16* qkv = a.qkv + static_cast<int64_t>(row) * (a.heads + 2 * kv_heads) * kDim;
+  const Half* qkv = a.qkv + static_cast<int64_t>(row) * (a.heads + 2 * kv_heads) * kDim;
   if (split == last_split && !a.prepared) {  // this block's range holds the new token
     const int64_t own = (static_cast<int64_t>(table[own_page]) * 2 * kv_heads + kv) * kPagePositions + position % kPagePositions;
-    Bf16* key_to = a.pages.data + own * kDim;
+    Half* key_to = a.pages.data + own * kDim;
     if (warp == 0) {
       float low[kDim / 64], high[kDim / 64];
       RotateHead<kDim>(qkv + (a.heads + kv) * kDim, a.rotate.key_norm, a.rotate, position, low, high);
       StoreHead<kDim>(key_to, low, high);
     } else if (warp == 1) {
-      Bf16* value_to = key_to + static_cast<int64_t>(kv_heads) * kPagePositions * kDim;
-      const Bf16* value = qkv + (a.heads + kv_heads + kv) * kDim;
+      Half* value_to = key_to + static_cast<int64_t>(kv_heads) * kPagePositions * kDim;
+      const Half* value = qkv + (a.heads + kv_heads + kv) * kDim;
 #pragma unroll
       for (int i = 0; i < kDim / 32; ++i) value_to[lane + 32 * i] = value[lane + 32 * i];
     }
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
     const int q = i / kDim, d = i % kDim;
     const auto [value, top, total] = JoinWarps<kDim, kWarps>(join, row_max, row_sum, q, d);
     if (alone) {
-      a.out[(heads_before + q) * kDim + d] = __float2bfloat16_rn(value / total);
+      a.out[(heads_before + q) * kDim + d] = FromFloat(value / total);
     } else {
       a.partial[((heads_before + q) * a.max_splits + split) * kDim + d] = value;
       if (d == 0) {
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kWarps * 32) PagedAttentionKernel(const PagedA
       total += factor * w.y;
       value += factor * __ldcg(values + static_cast<int64_t>(s) * kDim);
     }
-    a.out[(heads_before + q) * kDim + d] = __float2bfloat16_rn(value / total);
+    a.out[(heads_before + q) * kDim + d] = FromFloat(value / total);
   }
 }
 
@@ -196,4 +196,4 @@ cudaError_t PagedAttention(const PagedAttentionArgs& args, cudaStream_t stream) 
   }
 }
 
-}  // namespace hone::rollout::cuda
+}  // namespace hone::rollout::cuda HONE_HALF_NAMESPACE

@@ -3,7 +3,7 @@
 #include "rollout/engine/cuda/device.cuh"
 #include "rollout/engine/cuda/rows.h"
 
-namespace hone::rollout::cuda {
+namespace hone::rollout::cuda HONE_HALF_NAMESPACE {
 
 // One warp works on one head: each lane holds kDim / 64 pairs (d, d + kDim / 2), which rotate together. Pairs 2i and
 // 2i + 1 of a lane are neighbours where there are two, so that they are read and written as one word.
@@ -14,11 +14,11 @@ __device__ __forceinline__ int PairAt(int lane, int i) {
 }
 
 template <int kDim>
-__device__ __forceinline__ void LoadHead(const Bf16* in, float (&low)[kDim / 64], float (&high)[kDim / 64]) {
+__device__ __forceinline__ void LoadHead(const Half* in, float (&low)[kDim / 64], float (&high)[kDim / 64]) {
   const int lane = threadIdx.x % 32;
   if constexpr (kDim == 64) {
-    low[0] = __bfloat162float(in[lane]);
-    high[0] = __bfloat162float(in[lane + 32]);
+    low[0] = ToFloat(in[lane]);
+    high[0] = ToFloat(in[lane + 32]);
   } else {
 #pragma unroll
     for (int i = 0; i < kDim / 64; i += 2) {
@@ -33,11 +33,11 @@ __device__ __forceinline__ void LoadHead(const Bf16* in, float (&low)[kDim / 64]
 }
 
 template <int kDim>
-__device__ __forceinline__ void StoreHead(Bf16* out, const float (&low)[kDim / 64], const float (&high)[kDim / 64]) {
+__device__ __forceinline__ void StoreHead(Half* out, const float (&low)[kDim / 64], const float (&high)[kDim / 64]) {
   const int lane = threadIdx.x % 32;
   if constexpr (kDim == 64) {
-    out[lane] = __float2bfloat16_rn(low[0]);
-    out[lane + 32] = __float2bfloat16_rn(high[0]);
+    out[lane] = FromFloat(low[0]);
+    out[lane + 32] = FromFloat(high[0]);
   } else {
 #pragma unroll
     for (int i = 0; i < kDim / 64; i += 2) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void StoreHead(Bf16* out, const float (&low)[kDim / 6
 
 /// Normalises (weight given) and rotates a head with the plain version's rounding.
 template <int kDim>
-__device__ __forceinline__ void RotateHead(const Bf16* in, const Bf16* norm, const RotateArgs& r, int position,
+__device__ __forceinline__ void RotateHead(const Half* in, const Half* norm, const RotateArgs& r, int position,
                                            float (&low)[kDim / 64], float (&high)[kDim / 64]) {
   constexpr int kPairs = kDim / 64;
   const int lane = threadIdx.x % 32;
@@ -78,4 +78,4 @@ __device__ __forceinline__ void RotateHead(const Bf16* in, const Bf16* norm, con
   }
 }
 
-}  // namespace hone::rollout::cuda
+}  // namespace hone::rollout::cuda HONE_HALF_NAMESPACE

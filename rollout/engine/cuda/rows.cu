@@ -2,7 +2,7 @@
 #include "rollout/engine/cuda/rotate.cuh"
 #include "rollout/engine/cuda/rows.h"
 
-namespace hone::rollout::cuda {
+namespace hone::rollout::cuda HONE_HALF_NAMESPACE {
 namespace {
 
 constexpr int kThreads = 256;
@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kThreads) EmbedKernel(const EmbedArgs a) {
   const int source = a.sources[row];
   const int id = max(0, source >= 0 ? source : a.draws[-1 - source].id);
   const float scale = Round(a.scale);
-  const Bf16* from = a.table + static_cast<int64_t>(id) * a.width;
-  Bf16* to = a.out + static_cast<int64_t>(row) * a.width;
+  const Half* from = a.table + static_cast<int64_t>(id) * a.width;
+  Half* to = a.out + static_cast<int64_t>(row) * a.width;
   for (int k = threadIdx.x * 8; k < a.width; k += kThreads * 8) {
     uint4 v = *reinterpret_cast<const uint4*>(from + k);
     if (a.scale != 1) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) AddNormKernel(const AddNormArgs a) {
   __shared__ float scratch[2][kWarps];
   const int64_t row = static_cast<int64_t>(blockIdx.x) * a.width;
   const auto at = [](int c) { return (c * kThreads + static_cast<int>(threadIdx.x)) * 8; };
-  const auto read = [&](const Bf16* from, uint4 (&to)[kChunks]) {
+  const auto read = [&](const Half* from, uint4 (&to)[kChunks]) {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) to[c] = at(c) < a.width ? *reinterpret_cast<const uint4*>(from + at(c)) : make_uint4(0, 0, 0, 0);
   };
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads) GateKernel(const GateArgs a) {
   const int row = blockIdx.y;
   const int k = (blockIdx.x * kThreads + threadIdx.x) * 8;
   if (k >= a.width) return;
-  const Bf16* gate_up = a.gate_up + static_cast<int64_t>(row) * 2 * a.width;
+  const Half* gate_up = a.gate_up + static_cast<int64_t>(row) * 2 * a.width;
   Eight g(*reinterpret_cast<const uint4*>(gate_up + k));
   const Eight u(*reinterpret_cast<const uint4*>(gate_up + a.width + k));
 #pragma unroll
@@ -118,10 +118,10 @@ __global__ void __launch_bounds__(kThreads) RotateToPagesKernel(const RotateToPa
   const int row = blockIdx.x;
   const int kv_heads = a.pages.kv_heads, all = a.heads + 2 * kv_heads;
   const int position = a.positions[row], slot = a.slots[row];
-  Bf16* qkv = a.qkv + static_cast<int64_t>(row) * all * kDim;
+  Half* qkv = a.qkv + static_cast<int64_t>(row) * all * kDim;
   const int64_t page = slot / kPagePositions, within = slot % kPagePositions;
   for (int head = threadIdx.x / 32; head < all; head += kWarps) {
-    Bf16* in = qkv + head * kDim;
+    Half* in = qkv + head * kDim;
     const bool query = head < a.heads, value = head >= a.heads + kv_heads;
     float low[kDim / 64], high[kDim / 64];
     if (value) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) RotateToPagesKernel(const RotateToPa
     } else {
       RotateHead<kDim>(in, query ? a.rotate.query_norm : a.rotate.key_norm, a.rotate, position, low, high);
     }
-    Bf16* to = nullptr;
+    Half* to = nullptr;
     if (!query && slot >= 0) {
       const int64_t part = value ? kv_heads + (head - a.heads - kv_heads) : head - a.heads;
       to = a.pages.data + ((page * 2 * kv_heads + part) * kPagePositions + within) * kDim;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads) GatherKernel(const GatherArgs a) {
   for (int k = threadIdx.x * 8; k < 2 * row_width; k += kThreads * 8) {
     const int part = k / dim, d = k % dim;  // part: key heads, then value heads
     const uint4 v = *reinterpret_cast<const uint4*>(a.pages.data + ((page * 2 * kv_heads + part) * kPagePositions + within) * dim + d);
-    Bf16* to = k < row_width ? a.keys + k : a.values + (k - row_width);
+    Half* to = k < row_width ? a.keys + k : a.values + (k - row_width);
     *reinterpret_cast<uint4*>(to + static_cast<int64_t>(blockIdx.x) * row_width) = v;
   }
 }
@@ -198,4 +198,4 @@ cudaError_t CopyPages(const CopyPagesArgs& args, cudaStream_t stream) {
   return Launch(CopyPagesKernel, dim3(args.count, args.layers), dim3(kThreads), 0, stream, args);
 }
 
-}  // namespace hone::rollout::cuda
+}  // namespace hone::rollout::cuda HONE_HALF_NAMESPACE

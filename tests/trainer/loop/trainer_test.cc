@@ -102,6 +102,40 @@ TEST_CASE("A rejected sequence leaves the other sequences' gradients as they wou
   CHECK(LargestDifference(gradient_of(sequences, {reject_second}), gradient_of(without, {})) < 1e-6);
 }
 
+TEST_CASE("In fp16 a gradient far below its smallest number is the one of fp32", "[trainer][loop]") {
+  std::vector<TrainSequence> sequences = RandomSequences(6, 3);
+  for (TrainSequence& sequence : sequences) sequence.advantage *= 1e-6;  // of a logit below 1e-8; fp16 ends at 6e-8
+  std::vector<double> norms;
+  std::vector<at::Tensor> gradients;
+  for (const at::ScalarType dtype : {at::kFloat, at::kHalf}) {
+    const auto decoder = MakeDecoder(TinyConfig(), 7, dtype);
+    const auto trainer = RlTrainer::Create({.learner = Rate(0)}, *decoder).value();
+    norms.push_back(trainer->Step(sequences).value().at("gradient_norm"));
+    gradients.push_back(trainer->learner().optimizer().gradients().clone());
+  }
+  CHECK(norms[0] < 1e-5);
+  CHECK(std::abs(norms[1] / norms[0] - 1) < 0.05);
+  const at::Tensor back = gradients[1] / std::ldexp(1.0, 14);
+  CHECK((at::sum(back * gradients[0]) / (back.norm() * gradients[0].norm())).item<double>() > 0.99);
+}
+
+TEST_CASE("After a step that overflows fp16 the next is scaled by half as much", "[trainer][loop]") {
+  const auto decoder = MakeDecoder(TinyConfig(), 7, at::kHalf);
+  const auto trainer = RlTrainer::Create({.learner = Rate(1e-3)}, *decoder).value();
+  std::vector<TrainSequence> sequences = RandomSequences(6, 3);
+  for (TrainSequence& sequence : sequences) sequence.advantage *= 1e5;
+  CHECK(trainer->learner().Counters().at("learner/scale_exponent") == 14);
+  CHECK(trainer->Step(sequences).value().at("updated") == 0);
+  CHECK(trainer->learner().skipped_steps() == 1);
+  CHECK(trainer->learner().Counters().at("learner/scale_exponent") == 13);
+  for (TrainSequence& sequence : sequences) sequence.advantage *= 1e-5;
+  CHECK(trainer->Step(sequences).value().at("updated") == 1);
+
+  const auto resumed = RlTrainer::Create({.learner = Rate(1e-3)}, *decoder).value();
+  REQUIRE(resumed->learner().RestoreCounters(trainer->learner().Counters()).ok());
+  CHECK(resumed->learner().Counters().at("learner/scale_exponent") == 13);
+}
+
 TEST_CASE("A batch with nothing left to learn from is skipped and counted, and changes no weight", "[trainer][loop]") {
   const auto decoder = MakeDecoder(TinyConfig());
   const at::Tensor before = decoder->parameters().flat().clone();

@@ -1,0 +1,2 @@
+#define HONE_FP16
+#include "rollout/engine/cuda/rows.cu"
