@@ -52,7 +52,7 @@ EpisodeSettings EpisodesOf(const RlSettings& settings);
 /// What a caller hears and decides while a driver runs; each may be empty.
 struct DriverHooks {
   std::function<void(const rollout::DriverProgress&)> on_progress;
-  std::function<absl::Status()> meanwhile;
+  std::function<absl::Status(absl::Span<const Turn* const> answers)> meanwhile;
   const std::atomic<bool>* abort = nullptr;
 };
 

@@ -13,14 +13,13 @@ absl::Status SampledGroups::Learned(int64_t policy_version, trainer::StepMetrics
   return parts_.engine->SetPolicyVersion(policy_version);
 }
 
-absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
-                                                          trainer::StepMetrics& metrics) {
+absl::StatusOr<std::vector<Group>> SampledGroups::Collect(int64_t step, const Meanwhile& meanwhile, trainer::StepMetrics& metrics) {
   HONE_ASSIGN_OR_RETURN(const std::vector<rollout::GroupRequest> requests, draws_.Draw(step));
   DriverHooks hooks;
   if (meanwhile) {
-    hooks.meanwhile = [&]() -> absl::Status {
+    hooks.meanwhile = [&](absl::Span<const Turn* const> answers) -> absl::Status {
       HONE_RETURN_IF_ERROR(parts_.engine->ReleaseMemory());
-      return meanwhile();
+      return meanwhile(answers);
     };
   }
   if (parts_.on_phase) {

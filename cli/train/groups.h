@@ -26,8 +26,7 @@ class SampledGroups : public trainer::GroupSource {
 
   /// Its metrics: seconds/generate (the engine ran), seconds/verify (only verdicts were waited for), seconds/judging (the
   /// verifier had work), rollout/tokens_per_s, those of LoadMetrics, of retry buffer, exemplars and episodes.
-  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
-                                             trainer::StepMetrics& metrics) override;
+  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const Meanwhile& meanwhile, trainer::StepMetrics& metrics) override;
   absl::Status Learned(int64_t policy_version, trainer::StepMetrics& metrics) override;
 
   absl::StatusOr<std::string> Save() override { return draws_.Save(); }

@@ -148,8 +148,7 @@ absl::StatusOr<trainer::CutBatch> WorkerGroups::Await(int64_t step, trainer::Ste
   }
 }
 
-absl::StatusOr<std::vector<Group>> WorkerGroups::Collect(int64_t step, const std::function<absl::Status()>&,
-                                                         trainer::StepMetrics& metrics) {
+absl::StatusOr<std::vector<Group>> WorkerGroups::Collect(int64_t step, const Meanwhile&, trainer::StepMetrics& metrics) {
   const SteadyTime start = SteadyTime::Now();
   metrics["seconds/weights"] = metrics["weights/sent"] = 0;
   HONE_ASSIGN_OR_RETURN(trainer::CutBatch cut, Await(step, metrics));

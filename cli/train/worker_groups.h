@@ -61,8 +61,7 @@ class WorkerGroups : public trainer::GroupSource {
   /// workers), weights/sent, seconds/weights (sending them), seconds/wait (for groups, sending included), and those of
   /// LoadMetrics, of retry buffer, exemplars and episodes.
   /// kCancelled: interrupted. kDeadlineExceeded: nothing came for patience_s, or every group was given up.
-  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
-                                             trainer::StepMetrics& metrics) override;
+  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const Meanwhile& meanwhile, trainer::StepMetrics& metrics) override;
   absl::Status Learned(int64_t policy_version, trainer::StepMetrics& metrics) override;
 
   /// As before the prompts of the first batch that has not been learned from were drawn: a run that goes on draws them again.

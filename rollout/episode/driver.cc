@@ -96,7 +96,12 @@ absl::Status EpisodeDriver::PlayTurn(std::vector<Live>& live, int64_t turn, uint
   HONE_RETURN_IF_ERROR(GenerateTurn(live, turn, seed, judging));
   const SteadyTime generated = SteadyTime::Now();
   Report(turn, judging.missing, /*verifying=*/true);
-  if (turn == 1 && parts_.meanwhile) HONE_RETURN_IF_ERROR(parts_.meanwhile());
+  if (turn == 1 && parts_.meanwhile) {
+    std::vector<const Turn*> answers;
+    for (const Live& one : live) answers.push_back(&one.turn());
+    HONE_RETURN_IF_ERROR(parts_.meanwhile(answers));
+    Report(turn, judging.missing, /*verifying=*/true);  // the caller's work may have told of phases of its own
+  }
   const SteadyTime waiting = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(judging.stream->Finish());
   std::vector<size_t> doubted;

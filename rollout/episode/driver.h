@@ -99,8 +99,9 @@ class EpisodeDriver {
     std::function<void(const DriverProgress&)> on_progress;  // may be empty
     const std::atomic<bool>* abort = nullptr;  // true ends Run with kCancelled; may be null
     /// Called once a Run, in its thread, when the first turn's responses are whole and their verdicts are waited for: time
-    /// for work of the caller's. Its error ends Run. May be empty.
-    std::function<absl::Status()> meanwhile;
+    /// for work of the caller's. `answers` are those responses, whose verdicts may not be looked at. Its error ends Run. May be
+    /// empty.
+    std::function<absl::Status(absl::Span<const Turn* const> answers)> meanwhile;
   };
   EpisodeDriver(const DriverConfig& config, const SamplingOptions& sampling, const VerifyTemplate& verify,
                 const rewards::RemeasureRule& remeasure, Parts parts)

@@ -152,6 +152,24 @@ absl::Status RlLoop::Learn(const std::vector<Group>& groups, StepMetrics& metric
   return Record(sequences, groups, credit, version);
 }
 
+absl::Status RlLoop::MeasureGap(absl::Span<const Turn* const> answers, StepMetrics& metrics) {
+  if (parts_.ranks != nullptr) return absl::OkStatus();  // they would all have to score
+  const int64_t version = parts_.trainer.learner().policy_version();
+  std::vector<const Turn*> own;
+  for (const Turn* answer : answers) {
+    const auto earlier = [&](const VersionSpan& span) { return span.policy_version != version; };
+    if (!answer->response_ids.empty() && std::none_of(answer->versions.begin(), answer->versions.end(), earlier)) own.push_back(answer);
+  }
+  const size_t count = std::min(static_cast<size_t>(options_.recorded_sequences), own.size());
+  std::vector<TrainSequence> sequences;
+  for (size_t i = 0; i < count; ++i) sequences.push_back(SampledTurn(*own[i * own.size() / count], 0));
+  if (sequences.empty()) return absl::OkStatus();
+  HONE_ASSIGN_OR_RETURN(const LogProbGap gap, parts_.trainer.Gap(sequences));
+  metrics["gap/abs_log_ratio"] = gap.mean;
+  metrics["gap/tokens"] = static_cast<double>(gap.tokens);
+  return absl::OkStatus();
+}
+
 absl::Status RlLoop::LearnOldest(StepMetrics& metrics) {
   const SteadyTime start = SteadyTime::Now();
   const std::vector<Group> oldest = std::move(waiting_.front());
@@ -192,8 +210,10 @@ absl::StatusOr<StepMetrics> RlLoop::Step() {
   if (!begun_) HONE_RETURN_IF_ERROR(parts_.source.Begin(step_, parts_.trainer.learner().policy_version()));
   begun_ = true;
   const bool overlap = options_.overlap && options_.lag > 0 && static_cast<int64_t>(waiting_.size()) == options_.lag;
-  std::function<absl::Status()> meanwhile;
-  if (overlap) meanwhile = [&] { return LearnOldest(metrics); };
+  const auto meanwhile = [&](absl::Span<const Turn* const> answers) -> absl::Status {
+    HONE_RETURN_IF_ERROR(MeasureGap(answers, metrics));
+    return overlap ? LearnOldest(metrics) : absl::OkStatus();
+  };
   HONE_ASSIGN_OR_RETURN(std::vector<Group> groups, parts_.source.Collect(step_, meanwhile, metrics));
   Enter("the journal");
   for (const Group& group : groups) HONE_RETURN_IF_ERROR(parts_.journal.Append(group));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/episode.h"
 #include "base/journal.h"
 #include "base/metrics.h"
@@ -32,13 +33,15 @@ class GroupSource {
  public:
   virtual ~GroupSource() = default;
 
+  using Meanwhile = std::function<absl::Status(absl::Span<const Turn* const> answers)>;
+
   /// Once, before the first Collect: where the run starts, or goes on.
   virtual absl::Status Begin(int64_t step, int64_t policy_version) = 0;
 
   /// The groups of one step, judged. `metrics` takes the source's own figures ("seconds/generate"). `meanwhile`, unless empty,
-  /// is called once, after the first responses and before their verdicts are waited for; its error is Collect's.
-  virtual absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
-                                                     StepMetrics& metrics) = 0;
+  /// is called once, after the first responses, which it is given without their verdicts, and before those are waited for; its
+  /// error is Collect's.
+  virtual absl::StatusOr<std::vector<Group>> Collect(int64_t step, const Meanwhile& meanwhile, StepMetrics& metrics) = 0;
 
   /// Once a step: what was collected has been learned from, had nothing to learn from or waits for more, and the policy is
   /// now `policy_version`. The weights stay as they are until Collect has been called again and has returned, its
@@ -56,7 +59,8 @@ struct RlLoopOptions {
   /// Groups with a difference to learn from that make a batch: it is filled over as many steps as that takes, and groups of
   /// equal rewards are left out. DAPO's dynamic sampling, arXiv:2503.14476, section 3.2. 0: a step's groups are a batch.
   int64_t fill = 0;
-  int64_t recorded_sequences = 0;  // of a batch, spread over it, whose log-probs are recorded; needs RlOptions::score
+  int64_t recorded_sequences = 0;  // of a batch, spread over it: log-probs of so many are recorded as they are learned from (needs
+                                   // RlOptions::score), and so many are scored before anything is learned, for gap/
 };
 
 /// Borrowed for the loop's life.
@@ -84,7 +88,9 @@ class RlLoop {
   /// Pipeline::PartMeans), correct/first_turn and /best_turn (INFRA
   /// left out), speedup/<baseline> (geometric mean of right first turns), verdict/<STATUS> shares,
   /// rollout/response_tokens, reward/zero_signal_groups, seconds/<phase> (learn, update: telling the source of new weights,
-  /// step; the source's own), share/generate of the step, on a GPU memory/peak_gb of torch's allocator and memory/device_gb
+  /// step; the source's own), share/generate of the step, gap/abs_log_ratio (mean |log pi_learner - log pi_sampler| of the same
+  /// weights, over the gap/tokens of first responses that were sampled by the learner's present ones: what the two halves differ
+  /// by, without what learning has changed since; where one process samples and learns), on a GPU memory/peak_gb of torch's allocator and memory/device_gb
   /// in use after learning, by whomever, all of the batch sampled, and the trainer's under learn/.
   absl::StatusOr<StepMetrics> Step();
 
@@ -104,6 +110,7 @@ class RlLoop {
     if (parts_.on_phase) parts_.on_phase(what);
   }
   void Queue(std::vector<Group> groups, StepMetrics& metrics);
+  absl::Status MeasureGap(absl::Span<const Turn* const> answers, StepMetrics& metrics);
   absl::Status LearnOldest(StepMetrics& metrics);
   absl::Status Learn(const std::vector<Group>& groups, StepMetrics& metrics);
   absl::StatusOr<StepMetrics> LearnFrom(const std::vector<TrainSequence>& sequences);

@@ -121,14 +121,33 @@ absl::StatusOr<std::unique_ptr<RlTrainer>> RlTrainer::Create(const RlOptions& op
   return std::unique_ptr<RlTrainer>(new RlTrainer(options, std::move(learner)));
 }
 
+absl::StatusOr<std::vector<std::vector<float>>> RlTrainer::Score(const std::vector<TrainSequence>& sequences) {
+  learner_->EnterPhase(StepPhase::kScore);
+  return ScoreSequences(learner_->decoder(), sequences, options_.temperature, learner_->options().micro_batch_tokens,
+                        learner_->options().ranks);
+}
+
+absl::StatusOr<LogProbGap> RlTrainer::Gap(const std::vector<TrainSequence>& sequences) {
+  HONE_ASSIGN_OR_RETURN(const auto scores, Score(sequences));
+  const FilterArrays arrays = Flatten(sequences, scores);
+  const FilterBatch batch{arrays.train, arrays.rollout, arrays.mask, arrays.offsets, arrays.advantages};
+  LogProbGap gap;
+  double sum = 0;
+  for (int64_t t = 0; t < batch.tokens(); ++t) {
+    if (!std::isfinite(batch.LogRatio(t))) continue;
+    sum += std::abs(batch.LogRatio(t));
+    ++gap.tokens;
+  }
+  gap.mean = gap.tokens > 0 ? sum / static_cast<double>(gap.tokens) : 0;
+  return gap;
+}
+
 absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences, Plan& plan, StepMetrics& metrics) {
   std::vector<std::vector<float>> train;
   scores_.clear();
   const bool scored = options_.score || options_.old_policy == OldPolicy::kRecomputed || !options_.filters.empty();
   if (scored) {
-    learner_->EnterPhase(StepPhase::kScore);
-    HONE_ASSIGN_OR_RETURN(train, ScoreSequences(learner_->decoder(), sequences, options_.temperature,
-                                                learner_->options().micro_batch_tokens, learner_->options().ranks));
+    HONE_ASSIGN_OR_RETURN(train, Score(sequences));
     plan.sums["flops"] += PassFlops(learner_->decoder(), Lengths(sequences), 1);
   } else {
     for (const TrainSequence& s : sequences) train.push_back(s.rollout_log_probs);

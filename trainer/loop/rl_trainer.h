@@ -29,6 +29,12 @@ struct RlOptions {
   bool score = false;               // make the scoring pass in any case, for scores()
 };
 
+/// Mean |log pi_learner - log pi_rollout|.
+struct LogProbGap {
+  double mean = 0;
+  int64_t tokens = 0;  // trained ones whose rollout log-prob is finite
+};
+
 class RlTrainer {
  public:
   /// `decoder` is borrowed for the trainer's life. kInvalidArgument: an option out of range.
@@ -50,6 +56,9 @@ class RlTrainer {
   /// apart.
   absl::StatusOr<StepMetrics> Step(const std::vector<TrainSequence>& sequences);
 
+  /// Of sequences, by the learner's present weights; changes nothing.
+  absl::StatusOr<LogProbGap> Gap(const std::vector<TrainSequence>& sequences);
+
   /// Of the sequences of the last Step, the learner's log-probs before its first update, as ScoreSequences gives them;
   /// empty without a scoring pass.
   const std::vector<std::vector<float>>& scores() const { return scores_; }
@@ -59,6 +68,7 @@ class RlTrainer {
  private:
   struct Plan;
   RlTrainer(const RlOptions& options, std::unique_ptr<Learner> learner) : options_(options), learner_(std::move(learner)) {}
+  absl::StatusOr<std::vector<std::vector<float>>> Score(const std::vector<TrainSequence>& sequences);
   absl::Status DecideTokens(const std::vector<TrainSequence>& sequences, Plan& plan, StepMetrics& metrics);
   absl::Status ScoreReference(const std::vector<TrainSequence>& sequences, Plan& plan);
   absl::Status Update(const std::vector<TrainSequence>& sequences, Plan& plan, std::vector<size_t> which, StepMetrics& metrics);

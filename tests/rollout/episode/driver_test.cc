@@ -182,7 +182,9 @@ TEST_CASE("A response is verified while others are generated, and every verdict 
     config.stream = stream;
     int meanwhile = 0;
     EpisodeDriver::Parts parts{&engine, &encoder, &client};
-    parts.meanwhile = [&] {
+    parts.meanwhile = [&](absl::Span<const Turn* const> answers) {
+      CHECK(answers.size() == 6);
+      CHECK(answers[4]->response == "candidate 11");
       client.log.push_back("meanwhile");
       ++meanwhile;
       return absl::OkStatus();

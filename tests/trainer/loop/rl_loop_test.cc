@@ -20,9 +20,7 @@ constexpr int64_t kInfraStep = 1;
 /// One group a step; on kInfraStep the verifier failed throughout.
 class ScriptedSource final : public GroupSource {
  public:
-  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const std::function<absl::Status()>& meanwhile,
-                                             StepMetrics&) override {
-    if (meanwhile) HONE_RETURN_IF_ERROR(meanwhile());
+  absl::StatusOr<std::vector<Group>> Collect(int64_t step, const Meanwhile& meanwhile, StepMetrics&) override {
     asked.push_back(step);
     Group group;
     for (int i = 0; i < 4; ++i) {
@@ -37,6 +35,9 @@ class ScriptedSource final : public GroupSource {
       episode.turns = {turn};
       group.episodes.push_back(episode);
     }
+    std::vector<const Turn*> answers;
+    for (const Episode& episode : group.episodes) answers.push_back(&episode.turns[0]);
+    if (meanwhile) HONE_RETURN_IF_ERROR(meanwhile(answers));
     return std::vector<Group>{group};
   }
   absl::Status Begin(int64_t step, int64_t policy_version) override {
@@ -220,6 +221,28 @@ TEST_CASE("What sampler and learner made of the same tokens is recorded with its
   CHECK(records[1].learner == std::vector<float>(expected.begin() + 3, expected.end()));  // of before the update
   CHECK(records[2].episode == "step-2/0");
   CHECK(records[2].staleness == 1);  // labelled with version 0, learned from at version 1
+}
+
+TEST_CASE("The gap of a step is that of answers by the learner's present weights, before it learns", "[trainer][loop]") {
+  Run run({.lag = 1, .overlap = true, .recorded_sequences = 4});
+  RlLoop loop = run.Loop();
+  const Group first = run.source.Collect(0, {}, *std::make_unique<StepMetrics>()).value()[0];
+  std::vector<TrainSequence> sequences;
+  for (const Episode& episode : first.episodes) sequences.push_back(SampledTurn(episode.turns[0], 0));
+  double sum = 0;
+  const auto all = ScoreSequences(*run.decoder, sequences, 1.0, 100).value();
+  for (const std::vector<float>& scores : all) {
+    for (size_t t = 3; t < scores.size(); ++t) sum += std::abs(scores[t] - -3.6f);
+  }
+  const StepMetrics step = loop.Step().value();
+  CHECK(step.at("gap/tokens") == 12);
+  CHECK(std::abs(step.at("gap/abs_log_ratio") - sum / 12) < 1e-6);
+  REQUIRE(loop.Step().ok());                               // learns from the first: version 1
+  CHECK(loop.Step().value().count("gap/tokens") == 0);     // labelled with version 0 still
+  run.source.version = 1;
+  const at::Tensor before = run.Weights();
+  CHECK(loop.Step().value().at("gap/tokens") == 12);       // of before the update that it makes
+  CHECK_FALSE(at::equal(run.Weights(), before));
 }
 
 /// Two episodes of two turns: the first repaired, the second not.
