@@ -3,6 +3,7 @@
 //
 //   policy.jsonl.zst   every group sampled, with verdicts; an interrupted run goes on after it
 //   policy.json        the figures, and the tasks left out with their reasons
+//   policy_<protocol>.jsonl.zst   with timed_again: right samples measured anew under that protocol, a group a task
 //
 // A sample's draws depend on the run's seed, the task and the sample's index alone: runs of equal seeds before and after
 // training draw alike, whichever tasks they share.
@@ -10,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,11 +20,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/config.h"
 #include "base/file.h"
 #include "base/journal.h"
 #include "base/progress.h"
+#include "base/protocol.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "base/task_suite.h"
@@ -55,19 +59,20 @@ void Describe(F& f, EvaluatedTasks& c) {
   f.Value("max_bytes", c.max_bytes, Range<int64_t>(1, int64_t{1} << 50), "of one call's tensors; larger tasks are left out");
 }
 
-struct EvaluationLimits {
-  int64_t build_s = 30;
-  int64_t run_s = 10;
-  int64_t rounds = 15;
+/// Right samples measured once more, under protocols that take longer than an evaluation's.
+struct TimedAgain {
+  std::vector<std::string> protocols;
+  int64_t samples = 1;
   int64_t max_seconds = 0;
 };
 template <class F>
-void Describe(F& f, EvaluationLimits& c) {
-  f.Value("build_s", c.build_s, Range<int64_t>(1, 3600), "seconds that a candidate may compile");
-  f.Value("run_s", c.run_s, Range<int64_t>(1, 3600), "seconds of checking and timing a candidate; more is TIMEOUT");
-  f.Value("rounds", c.rounds, Range<int64_t>(1, 1000), "timed rounds at most");
-  f.Value("max_seconds", c.max_seconds, Range<int64_t>(0, 1'000'000),
-          "start no further batch after so many; --resume goes on; 0: to the end");
+void Describe(F& f, TimedAgain& c) {
+  f.Value("protocols", c.protocols, "that right samples are also timed under: hone-v1, kernelbench-v0.1; empty: none");
+  for (const std::string& id : c.protocols) {
+    if (!ProtocolById(id).ok()) f.Fail("protocols", absl::StrCat(id, " is none; allowed ", absl::StrJoin(ProtocolIds(), ", ")));
+  }
+  f.Value("samples", c.samples, Range<int64_t>(1, 4096), "right samples of a task, the first ones");
+  f.Value("max_seconds", c.max_seconds, Range<int64_t>(0, 1'000'000), "of each protocol: start no further task then; --resume goes on; 0: all");
 }
 
 struct EvalPolicyConfig : SampledPolicy {
@@ -76,7 +81,13 @@ struct EvalPolicyConfig : SampledPolicy {
   int64_t max_tokens = 1024;
   int64_t batch = 32;
   bool stream = false;
-  EvaluationLimits limits;
+  int64_t max_seconds = 0;
+  TimedAgain timed_again;
+
+  EvalPolicyConfig() {
+    verifier.build_s = 30;
+    verifier.run_s = 10;
+  }
 };
 template <class F>
 void Describe(F& f, EvalPolicyConfig& c) {
@@ -86,7 +97,9 @@ void Describe(F& f, EvalPolicyConfig& c) {
   f.Value("max_tokens", c.max_tokens, Range<int64_t>(8, 32768), "tokens of an answer");
   f.Value("batch", c.batch, Range<int64_t>(1, 65536), "tasks sampled and verified together");
   f.Value("stream", c.stream, "verify an answer as soon as it is written; only where the verifier has a device of its own");
-  f.Section("limits", c.limits, "how long all this may take");
+  f.Value("max_seconds", c.max_seconds, Range<int64_t>(0, 1'000'000),
+          "start no further batch after so many; --resume goes on; 0: to the end");
+  f.Section("timed_again", c.timed_again, "right samples under other protocols");
   if (c.stream && TimesOnGpuOf(c.device.device, c.verifier)) {
     f.Fail("stream", "answers would be written on the GPU that times candidates");
   }
@@ -139,24 +152,10 @@ absl::StatusOr<Admitted> Admit(const EvalPolicyConfig& config, verifier::Client&
   return admitted;
 }
 
-rollout::VerifyTemplate Limited(rollout::VerifyTemplate verify, const EvaluationLimits& limits) {
-  Protocol& protocol = verify.protocol;
-  protocol.build_timeout_ms = limits.build_s * 1000;
-  protocol.run_timeout_ms = limits.run_s * 1000;
-  if (protocol.max_rounds > limits.rounds) {
-    protocol.max_rounds = static_cast<int>(limits.rounds);
-    protocol.min_rounds = std::min(protocol.min_rounds, protocol.max_rounds);
-    absl::StrAppend(&protocol.id, "/", limits.rounds);  // fewer rounds: another protocol's figures
-  }
-  return verify;
-}
-
 class PolicyEvaluation {
  public:
   PolicyEvaluation(const EvalPolicyConfig& config, RolloutParts parts, RunFolder& folder)
-      : config_(config), parts_(std::move(parts)), folder_(folder) {
-    parts_.verify = Limited(parts_.verify, config.limits);
-  }
+      : config_(config), parts_(std::move(parts)), folder_(folder) {}
 
   absl::Status Run(const Admitted& admitted) {
     HONE_RETURN_IF_ERROR(ReadDone());
@@ -169,24 +168,77 @@ class PolicyEvaluation {
     Progress progress("evaluate", static_cast<int64_t>(admitted.problems.size()));
     for (size_t first = 0; first < open.size(); first += static_cast<size_t>(config_.batch)) {
       HONE_RETURN_IF_ERROR(Interrupted());
-      if (config_.limits.max_seconds > 0 && SteadyTime::Now() - start > absl::Seconds(config_.limits.max_seconds)) break;
+      if (config_.max_seconds > 0 && SteadyTime::Now() - start > absl::Seconds(config_.max_seconds)) break;
       const size_t count = std::min(static_cast<size_t>(config_.batch), open.size() - first);
       HONE_RETURN_IF_ERROR(Batch({open.data() + first, count}));
       progress.Update(static_cast<int64_t>(groups_.size()), absl::StrFormat("Pass@1 %.3f", rollout::Evaluate(groups_).correct_rate.value));
     }
     progress.Finish();
-    return WriteFigures(admitted);
+    HONE_RETURN_IF_ERROR(WriteFigures(admitted));
+    for (const std::string& protocol : config_.timed_again.protocols) HONE_RETURN_IF_ERROR(TimeAgain(admitted, protocol));
+    return config_.timed_again.protocols.empty() ? absl::OkStatus() : WriteFigures(admitted);
   }
 
  private:
   absl::Status ReadDone() {
-    const std::string path = folder_.Path("policy.jsonl.zst");
-    if (!FileExists(path)) return absl::OkStatus();
-    return ReadJournal(path, [&](const Group& group) {
-             done_.insert(group.task_id);
-             groups_.push_back(group);
-             return absl::OkStatus();
-           }).status();
+    HONE_ASSIGN_OR_RETURN(groups_, ReadGroups(folder_.Path("policy.jsonl.zst")));
+    for (const Group& group : groups_) done_.insert(group.task_id);
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<std::vector<Group>> ReadGroups(const std::string& path) {
+    std::vector<Group> groups;
+    if (!FileExists(path)) return groups;
+    HONE_RETURN_IF_ERROR(ReadJournal(path, [&](const Group& group) {
+                           groups.push_back(group);
+                           return absl::OkStatus();
+                         }).status());
+    return groups;
+  }
+
+  // The group's first right samples alone.
+  static Group RightOf(const Group& group, int64_t samples) {
+    Group right = group;
+    std::erase_if(right.episodes, [](const Episode& episode) { return episode.turns.empty() || !episode.turns[0].verdict.ok(); });
+    right.episodes.resize(std::min(right.episodes.size(), static_cast<size_t>(samples)));
+    return right;
+  }
+
+  /// One task's right samples at a time: a run that is cut has whole tasks.
+  absl::Status TimeAgain(const Admitted& admitted, const std::string& id) {
+    const std::string path = folder_.Path(absl::StrCat("policy_", id, ".jsonl.zst"));
+    std::vector<Group>& timed = again_[id];
+    HONE_ASSIGN_OR_RETURN(timed, ReadGroups(path));
+    std::set<std::string> done;
+    for (const Group& group : timed) done.insert(group.task_id);
+    HONE_ASSIGN_OR_RETURN(const auto journal, JournalWriter::Open(path));
+    VerifyRequest request;
+    HONE_ASSIGN_OR_RETURN(request.protocol, ProtocolById(id));
+    request.protocol.baselines = {Baseline::kEager};
+    request.use_cache = false;
+    const SteadyTime start = SteadyTime::Now();
+    const absl::Duration limit = absl::Seconds(config_.timed_again.max_seconds);
+    Progress progress(id, static_cast<int64_t>(groups_.size()));
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      HONE_RETURN_IF_ERROR(Interrupted());
+      if (config_.timed_again.max_seconds > 0 && SteadyTime::Now() - start > limit) break;
+      progress.Update(static_cast<int64_t>(g) + 1);
+      Group right = RightOf(groups_[g], config_.timed_again.samples);
+      const auto problem = std::find_if(admitted.problems.begin(), admitted.problems.end(),
+                                        [&](const Problem& p) { return p.task.id == groups_[g].task_id; });
+      if (right.episodes.empty() || done.count(right.task_id) > 0 || problem == admitted.problems.end()) continue;
+      request.task = problem->task;
+      for (Episode& episode : right.episodes) {
+        request.candidate = {parts_.verify.format, parts_.verify.backend, episode.turns[0].source};
+        request.trace_id = absl::StrCat(episode.id, "/", id);
+        HONE_ASSIGN_OR_RETURN(episode.turns[0].verdict, parts_.client->Verify(request));
+      }
+      HONE_RETURN_IF_ERROR(journal->Append(right));
+      HONE_RETURN_IF_ERROR(journal->Sync());
+      timed.push_back(std::move(right));
+    }
+    progress.Finish();
+    return absl::OkStatus();
   }
 
   absl::Status Batch(absl::Span<const Problem* const> problems) {
@@ -219,6 +271,9 @@ class PolicyEvaluation {
     json["temperature"] = config_.sampling.temperature;
     json["seed"] = config_.seed;
     json["seconds"] = seconds_;
+    for (const auto& [id, groups] : again_) {
+      json["timed_again"][id] = nlohmann::json::parse(rollout::ToJson(rollout::Evaluate(groups)));
+    }
     json["left_out"] = nlohmann::json::array();
     for (const LeftOut& out : admitted.left_out) json["left_out"].push_back({{"task", out.task}, {"reason", out.reason}});
     HONE_RETURN_IF_ERROR(WriteFileAtomically(folder_.Path("policy.json"), json.dump(2) + "\n"));
@@ -233,6 +288,7 @@ class PolicyEvaluation {
   std::unique_ptr<JournalWriter> journal_;
   std::set<std::string> done_;
   std::vector<Group> groups_;
+  std::map<std::string, std::vector<Group>> again_;  // by protocol
   std::map<std::string, double> seconds_ = {{"generate", 0}, {"verify", 0}};
 };
 

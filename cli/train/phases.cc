@@ -68,7 +68,7 @@ std::string StepFigures(const trainer::StepMetrics& m) {
   }
   if (figure("seconds/judging") > 0) absl::StrAppendFormat(&text, "  %.0f verdicts/s", figure("verdicts") / figure("seconds/judging"));
   if (m.count("workers/alive") > 0) absl::StrAppendFormat(&text, "  %.0f workers", figure("workers/alive"));
-  const double gap = m.count("learn/mismatch_abs_log_ratio") > 0 ? figure("learn/mismatch_abs_log_ratio") : 0;
+  const double gap = figure("gap/abs_log_ratio");
   if (gap > 0) absl::StrAppendFormat(&text, "  gap %.1e", gap);
   return text;
 }
@@ -187,7 +187,15 @@ absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, cons
 
 rollout::VerifyTemplate VerifyWith(const VerifierSettings& settings, std::vector<Baseline> baselines) {
   rollout::VerifyTemplate verify = {Format::kNative, BackendOf(settings), *ProtocolById(settings.protocol)};
-  if (!baselines.empty()) verify.protocol.baselines = std::move(baselines);
+  Protocol& protocol = verify.protocol;
+  if (!baselines.empty()) protocol.baselines = std::move(baselines);
+  if (settings.build_s > 0) protocol.build_timeout_ms = settings.build_s * 1000;
+  if (settings.run_s > 0) protocol.run_timeout_ms = settings.run_s * 1000;
+  if (settings.rounds > 0 && protocol.max_rounds > settings.rounds) {
+    protocol.max_rounds = static_cast<int>(settings.rounds);
+    protocol.min_rounds = std::min(protocol.min_rounds, protocol.max_rounds);
+    absl::StrAppend(&protocol.id, "/", settings.rounds);  // fewer rounds: another protocol's figures
+  }
   return verify;
 }
 

@@ -148,6 +148,9 @@ struct VerifierSettings {
   std::vector<std::string> options;
   std::string sandbox;
   std::string protocol = "quick";
+  int64_t build_s = 0;
+  int64_t run_s = 0;
+  int64_t rounds = 0;
 };
 template <class F>
 void Describe(F& f, VerifierSettings& c) {
@@ -162,6 +165,9 @@ void Describe(F& f, VerifierSettings& c) {
   f.Value("sandbox", c.sandbox, OneOf{{"", "bubblewrap", "none"}},
           "what candidates run in, of the one started here; empty: $HONE_SANDBOX, else bubblewrap");
   f.Value("protocol", c.protocol, OneOf{ProtocolIds()}, "how candidates are checked and timed; rewards choose the baselines");
+  f.Value("build_s", c.build_s, Range<int64_t>(0, 3600), "seconds that a candidate may compile; 0: as the protocol says");
+  f.Value("run_s", c.run_s, Range<int64_t>(0, 3600), "seconds of checking and timing one; more is TIMEOUT; 0: as the protocol says");
+  f.Value("rounds", c.rounds, Range<int64_t>(0, 1000), "timed rounds at most; 0: as the protocol says");
 }
 
 /// Whether the verifier started for this run times candidates on the GPU that `device` ("cuda", "cuda:<n>") names. Two processes
