@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/status_macros.h"
+#include "base/task_file.h"
 #include "base/task_suite.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
@@ -44,6 +45,7 @@ struct DemonstrationsOptions {
   double threshold = 0.8;
   uint64_t seed = 1;
   std::string out;
+  std::string tasks;
   std::string rejected;
   std::string server;
   std::string python;
@@ -147,6 +149,7 @@ absl::Status Write(const DemonstrationsOptions& options, const std::vector<Famil
   std::string text, rejected;
   std::map<std::string, Counts> by_style;
   std::map<std::string, std::string> entry_points;  // by task id
+  std::string tasks;
   Progress progress("entry points", static_cast<int64_t>(examples.size()));
   for (size_t i = 0; i < examples.size(); ++i) {
     const FamilyExample& example = examples[i];
@@ -163,11 +166,13 @@ absl::Status Write(const DemonstrationsOptions& options, const std::vector<Famil
     if (entry_point.empty()) {
       HONE_ASSIGN_OR_RETURN(const Signature signature, client.DescribeTask(example.task));
       entry_point = rollout::Skeleton(signature);
+      absl::StrAppend(&tasks, TaskToJson(example.task), "\n");
     }
     absl::StrAppend(&text, LineOf(example, entry_point, verdicts[i]).dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
   }
   progress.Finish();
   HONE_RETURN_IF_ERROR(WriteFileAtomically(options.out, text));
+  if (!options.tasks.empty()) HONE_RETURN_IF_ERROR(WriteFileAtomically(options.tasks, tasks));
   if (!options.rejected.empty()) HONE_RETURN_IF_ERROR(WriteFileAtomically(options.rejected, rejected));
   int64_t right = 0;
   for (const auto& [style, counts] : by_style) {
@@ -236,6 +241,7 @@ void AddDemonstrations(CLI::App& app, Action& action) {
   command->add_option("--threshold", options->threshold, "Similarity from which a task is a near copy")->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", options->seed, "Of the draws");
   command->add_option("--out", options->out, "The data set to write (.jsonl)")->required();
+  command->add_option("--tasks", options->tasks, "Where to write their tasks, as a collection (.jsonl): to sample, or to evaluate on");
   command->add_option("--rejected", options->rejected, "Where to write what the verifier rejected, with its reasons");
   command->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");
   command->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
