@@ -7,5 +7,5 @@ adapter=()
 [ ! -d "$RUNS/sft/adapter" ] || adapter=(--set "policy.adapter=$RUNS/sft/adapter")
 limit=()
 [ -z "${MAX_SECONDS:-}" ] || limit=(--max-seconds "$MAX_SECONDS")
-run "$name" train "$here/grpo.yaml" "${where[@]}" --set "policy.start=$MODEL" "${adapter[@]}" \
+run "$name" train "$here/grpo.yaml" "${where[@]}" "${together[@]}" --set "policy.start=$MODEL" "${adapter[@]}" \
   --set "tasks.from=$DATA/train_tasks.jsonl" "${limit[@]}" "$@"

@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
 # usage: evaluate.sh NAME [hone options ...]      NAME: before, sft, after
-# The policy on tasks that it never trained on: the suite's held-out split and KernelBench level 1 ($DATA/kb1), equal seeds
-# whatever NAME. SAMPLES and KB1_SAMPLES a task, SECONDS_HELD_OUT and SECONDS_KB1 at most.
+# The policy on tasks that it never trained on, equal seeds whatever NAME: heldout, the suite's held-out split; unseen, tasks of
+# families that nothing was trained on ($DATA/unseen.jsonl); kb1 and kb2, KernelBench ($DATA/kb1, $DATA/kb2). SETS names those
+# wanted, SAMPLES the samples of a task, SECONDS_<set> a limit. PROTOCOLS: right samples are also timed under these.
 . "$(dirname "$0")/common.sh"
 name=$1
 shift
-run "heldout_$name" eval policy "$here/eval.yaml" "${where[@]}" --set "policy.start=$MODEL" --set tasks.from=suite \
-  --set "sampling.samples=${SAMPLES:-8}" --set "limits.max_seconds=${SECONDS_HELD_OUT:-0}" "$@"
-[ ! -d "$DATA/kb1" ] || run "kb1_$name" eval policy "$here/eval.yaml" "${where[@]}" --set "policy.start=$MODEL" \
-  --set "tasks.from=$DATA/kb1" --set "sampling.samples=${KB1_SAMPLES:-4}" --set "limits.max_seconds=${SECONDS_KB1:-0}" "$@"
+stream=()
+[ "$TIMED_ON" = "$DEVICE" ] || stream=(--set stream=true)
+for set in ${SETS:-heldout unseen kb1}; do
+  case $set in
+    heldout) tasks=(--set tasks.from=suite) ;;
+    unseen) tasks=(--set "tasks.from=$DATA/unseen.jsonl" --set tasks.split=all) ;;
+    *) tasks=(--set "tasks.from=$DATA/$set") ;;
+  esac
+  [ "$set" = heldout ] || [ -e "$DATA/$set" ] || [ -e "$DATA/$set.jsonl" ] || continue
+  seconds=SECONDS_$set
+  run "${set}_$name" eval policy "$here/eval.yaml" "${where[@]}" "${stream[@]}" --set "policy.start=$MODEL" "${tasks[@]}" \
+    --set "sampling.samples=${SAMPLES:-8}" --set "max_seconds=${!seconds:-0}" --set "timed_again.protocols=[${PROTOCOLS:-}]" \
+    --set "timed_again.max_seconds=${SECONDS_again:-0}" "$@"
+done

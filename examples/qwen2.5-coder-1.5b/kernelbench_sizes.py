@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import json
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,6 +31,8 @@ def load_worker():
 def bytes_of(worker, source, sizes):
     """Of a call's tensors; raises where the module does not run at these sizes."""
     traced = worker.Trace(worker.Reference(source, sizes, "float32"), meta=True)
+    plain = set(re.findall(r"^([A-Za-z_]\w*)\s*=\s*\d", source, re.MULTILINE))  # of "depth, height = 16, 32" neither can be set
+    traced.constants = {name: value for name, value in traced.constants.items() if name in plain}
     return sum(t.numel() * t.element_size() for _, _, t in traced.tensors), traced
 
 
