@@ -15,7 +15,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -237,11 +239,32 @@ class Report {
     return count > 0 ? sum / count : std::nan("");
   }
 
+  // Share of the time in which the verifier had work that its lane was busy. Equal answers that were waiting for one judging
+  // bear its seconds all: they count once.
+  double LaneBusy(const std::vector<Json>& steps) const {
+    std::set<std::pair<std::string, std::string>> judged;
+    double lane = 0, judging = 0;
+    for (const Json& step : steps) judging += step.value("seconds/judging", 0.0);
+    const std::string path = Path("grpo.journal.jsonl.zst");
+    if (!FileExists(path)) return std::nan("");
+    (void)ReadJournal(path, [&](const Group& group) {
+      for (const Episode& episode : group.episodes) {
+        for (const Turn& turn : episode.turns) {
+          const Verdict& verdict = turn.verdict;
+          if (verdict.from_cache || verdict.screened_on_cpu || !judged.emplace(group.task_id, turn.source).second) continue;
+          lane += verdict.seconds.check + verdict.seconds.time;
+        }
+      }
+      return absl::OkStatus();
+    });
+    return lane / judging;
+  }
+
   void Learning() {
     const std::vector<Json> steps = ReadSteps(Path("grpo.metrics.jsonl"));
     if (!steps.empty()) {
       const double step = Mean(steps, "seconds/step"), generate = Mean(steps, "seconds/generate");
-      const double busy = std::max(Mean(steps, "verify/build_busy"), Mean(steps, "verify/lane_busy"));
+      const double busy = LaneBusy(steps);
       absl::StrAppendFormat(&page_, "### Where the time of a step goes\n\nMeans over %d steps.\n\n| Figure | Mean |\n|---|---:|\n", steps.size());
       for (const char* name : {"seconds/step", "seconds/generate", "seconds/verify", "seconds/judging", "seconds/learn", "verify/build_busy",
                                "verify/lane_busy", "verdicts", "rollout/tokens_per_s", "learn/tokens_per_s",
@@ -249,7 +272,7 @@ class Report {
         const double mean = Mean(steps, name);
         if (std::isfinite(mean)) absl::StrAppendFormat(&page_, "| `%s` | %.4g |\n", name, mean);
       }
-      absl::StrAppend(&page_, "\n");
+      absl::StrAppendFormat(&page_, "| lane busy, equal answers counted once | %.4g |\n\n", busy);
       Add("llm.step_generate_share", generate / step, "share");
       Add("llm.step_verify_busy", busy, "share");
       Add("llm.logprob_gap", Mean(steps, "gap/abs_log_ratio"), "nats");

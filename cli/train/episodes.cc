@@ -1,5 +1,6 @@
 #include "cli/train/episodes.h"
 
+#include <set>
 #include <utility>
 
 namespace hone::cli {
@@ -47,13 +48,14 @@ rollout::EpisodeDriver MakeDriver(const RolloutParts& parts, const EpisodeSettin
 std::map<std::string, double> LoadMetrics(const std::vector<Group>& groups, double judging_s, const Capabilities& verifier) {
   std::map<std::string, double> metrics;
   double verdicts = 0, cached = 0, tokens = 0, build = 0, lane = 0;
+  std::set<std::pair<std::string, std::string>> judged;  // equal answers that waited for one judging bear its seconds all
   for (const Group& group : groups) {
     for (const Episode& episode : group.episodes) {
       for (const Turn& turn : episode.turns) {
         ++verdicts;
         tokens += static_cast<double>(turn.response_ids.size());
         cached += turn.verdict.from_cache ? 1 : 0;
-        if (turn.verdict.from_cache) continue;
+        if (turn.verdict.from_cache || !judged.emplace(group.task_id, turn.source).second) continue;
         build += turn.verdict.seconds.build;
         if (!turn.verdict.screened_on_cpu) lane += turn.verdict.seconds.check + turn.verdict.seconds.time;
       }
