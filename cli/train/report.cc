@@ -292,6 +292,7 @@ absl::Status WriteRunReport(const std::string& folder) {
 
 absl::StatusOr<std::string> RunSummary(const std::string& folder) {
   HONE_ASSIGN_OR_RETURN(const RunFiles run, ReadRun(folder));
+  if (run.held_out.empty()) return "no held-out tasks were evaluated (evaluation.before, evaluation.after)\n";
   std::string text = absl::StrFormat("%-8s %-22s %-26s %s\n", "held-out", "correct", "speedup over scalar", "over PyTorch eager");
   for (const char* name : {"before", "after"}) {
     if (run.held_out.count(name) == 0) continue;

@@ -100,6 +100,7 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   const RunResult whole = bench.Run(bench.Train("whole"));
   INFO(whole.output);
   REQUIRE(whole.exit_code == 0);
+  CHECK(whole.output.find("no held-out tasks were evaluated") != std::string::npos);
 
   // The run learned from real verdicts of both kinds.
   const Judged judged = Read(bench.Path("whole/journal.jsonl.zst"));
