@@ -7,8 +7,10 @@
 // HONE_FP16 defined IEEE's half precision, and everything is in a namespace of its own, fp16. What differs is in this file alone.
 
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#ifdef HONE_FP16
+#include <cuda_fp16.h>
+#endif
 
 #include <cstdint>
 
