@@ -87,6 +87,9 @@ class DeviceLane : public Lane {
   absl::StatusOr<Verdict> Judge(const LaneJob& job) override { return OrCancelled(JudgeJob(job)); }
   absl::StatusOr<Signature> Describe(const Task& task) override { return OrCancelled(worker_->Describe(task)); }
 
+  /// Not for Python candidates: an interpreter with a device holds gigabytes.
+  bool WorkAhead() override { return health_.ok() && native_.host->ReadyOneMore(options_.runners_ahead); }
+
   LaneFacts Facts() const override { return {device_->properties().name, native_.host->sandbox()}; }
 
   void Interrupt() override {

@@ -26,6 +26,7 @@ struct LaneOptions {
   std::string device = "cpu:0";     // backend and index
   std::string python;               // interpreter with torch
   std::string sandbox;              // as ChooseSandbox takes it; "none" is said in every verdict
+  int runners_ahead = 0;            // of native candidates, that an idle lane starts; 0: no more than a busy one does
   int cpu_core = -1;                // CPU device: the core runner and references are pinned to; -1: any
   Logger log = Logger::Discard();   // where a candidate's time went, at level debug
 };
@@ -58,6 +59,9 @@ class Lane {
   virtual absl::StatusOr<Signature> Describe(const Task& task) = 0;
 
   virtual LaneFacts Facts() const = 0;
+
+  /// A step of what makes later jobs shorter, of at most a process's start; for when there is no job. False: nothing is left.
+  virtual bool WorkAhead() { return false; }
 
   /// From another thread: the call that runs returns kCancelled soon, and the lane is of no further use.
   virtual void Interrupt() {}

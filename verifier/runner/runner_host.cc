@@ -398,6 +398,16 @@ void RunnerHost::Prepare(int runners, int least) {
   }
 }
 
+bool RunnerHost::ReadyOneMore(int runners) {
+  const size_t ready = prepared_.size();
+  if (ready >= static_cast<size_t>(runners)) return false;
+  Prepare(static_cast<int>(ready) + 1);
+  if (prepared_.size() == ready) return false;  // Start will see why
+  if (prepared_.back()->AwaitHello(SteadyTime::Now() + kProcessEnd).ok()) return true;
+  prepared_.pop_back();  // most likely the device's memory is somebody else's
+  return false;
+}
+
 void RunnerHost::AwaitGone() {
   for (const UniqueFd& process : dying_) AwaitReadable(process.get(), SteadyTime::Now() + kProcessEnd);
   dying_.clear();
@@ -412,6 +422,7 @@ void RunnerHost::AwaitQuiet() {
 
 absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
   absl::Status last = absl::UnavailableError("the candidate runners' zygote does not stay up");
+  ReadEnded();
   bool spent = lost_;  // the zygote, for all we know
   for (int attempt = 0; attempt < 4; ++attempt) {
     if (spent) HONE_RETURN_IF_ERROR(StartZygote());
@@ -428,7 +439,7 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
 }
 
 void RunnerHost::ReadEnded() {
-  constexpr size_t kRemembered = 64;  // far more than runners live at a time
+  constexpr size_t kRemembered = 1024;  // far more than runners live at a time
   RunnerEnded ended;
   while (ReceiveExactly(control_.get(), &ended) == 1) ended_.push_back(ended);
   if (ended_.size() > kRemembered) ended_.erase(ended_.begin(), ended_.end() - kRemembered);

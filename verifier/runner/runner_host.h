@@ -136,6 +136,8 @@ class RunnerHost {
   /// while something is timed.
   void Prepare(int runners, int least);
   void Prepare(int runners) { Prepare(runners, runners); }
+  /// One more runner forked ahead, ready when this returns. False: there are `runners`, or no more can be started now.
+  bool ReadyOneMore(int runners);
   /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
   absl::StatusOr<std::unique_ptr<Runner>> Start();
   /// Waits until the processes of all dropped runners have ended.

@@ -23,6 +23,7 @@ struct ServerConfig {
   std::string artefacts;
   double lost_after_s = 15;
   int lanes = 0;
+  int runners_ahead = 0;
   std::string screen = "cpu";
   int screen_lanes = 0;
   double screen_rerun_share = 0.02;
@@ -64,6 +65,8 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("artefacts", c.artefacts, "folder that all hosts of a farm share; empty: folder/artefacts, and copies through the queue's Redis");
   f.Value("lost_after_s", c.lost_after_s, Range(0.1, 3600.0), "seconds without a sign of life after which a farm takes a process's jobs away");
   f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on the cpu device; 0: half the cores, at most one for 2 GiB of memory");
+  f.Value("runners_ahead", c.runners_ahead, Range(0, 128),
+          "runners for native candidates that an idle lane starts, each with a context of its GPU; 0: a few, as between any two");
   f.Value("screen", c.screen, OneOf{{"cpu", "off"}}, "where native candidates of a GPU are checked first, at small shapes");
   f.Value("screen_lanes", c.screen_lanes, Range(0, 64), "candidates screened at a time; 0: a quarter of the cores, at most 4");
   f.Value("screen_rerun_share", c.screen_rerun_share, Range(0.0, 1.0), "of those that the screen rejects, judged on the GPU all the same");

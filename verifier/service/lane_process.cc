@@ -1,5 +1,6 @@
 #include "verifier/service/lane_process.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -20,6 +21,7 @@ namespace hone::verifier {
 namespace {
 
 constexpr int kChildFd = 3;
+constexpr absl::Duration kIdle = absl::Milliseconds(300);  // without a job, until a lane works ahead: there are none just now
 
 class LaneProcess final : public Lane {
  public:
@@ -127,6 +129,19 @@ absl::StatusOr<std::unique_ptr<Lane>> CreateLane(const LaneOptions& options) {
   return Lane::Create(options);
 }
 
+/// Whether something is there to be read, or the end of the stream.
+bool HasWork(int fd, absl::Duration wait) {
+  pollfd item = {fd, POLLIN, 0};
+  return poll(&item, 1, static_cast<int>(absl::ToInt64Milliseconds(wait))) != 0;
+}
+
+/// The next job waits for at most one step.
+void WorkAheadUntilAsked(Lane& lane, int fd) {
+  if (HasWork(fd, kIdle)) return;
+  while (lane.WorkAhead() && !HasWork(fd, absl::ZeroDuration())) {
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions& options) {
@@ -140,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
                 absl::StrCat("--device=", options.lane.device),
                 absl::StrCat("--python=", options.lane.python),
                 absl::StrCat("--sandbox=", options.lane.sandbox),
+                absl::StrCat("--runners-ahead=", options.lane.runners_ahead),
                 absl::StrCat("--cpu-core=", options.lane.cpu_core),
                 absl::StrCat("--log-level=", std::string(Name(options.log_level)))};
   spawn.pass_fds = {{theirs.get(), kChildFd}, {2, 2}};
@@ -158,6 +174,7 @@ int ServeLane(int fd, const LaneOptions& options) {
   absl::StatusOr<std::unique_ptr<Lane>> lane = CreateLane(options);
   if (!SendFrame(fd, EncodeLaneReply(Greeting(lane)), kNever).ok() || !lane.ok()) return 1;
   while (true) {
+    WorkAheadUntilAsked(**lane, fd);
     const absl::StatusOr<std::string> frame = ReceiveFrame(fd, kNever);
     if (!frame.ok()) return 0;
     const std::string reply = EncodeLaneReply(Answer(**lane, DecodeLaneRequest(*frame), options.log));

@@ -129,6 +129,7 @@ LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index,
   process.lane.device = kind == kNoopDevice ? kind : absl::StrCat(TableOf(config, kind), ":", index);
   process.lane.python = config.python;
   process.lane.sandbox = config.sandbox;
+  process.lane.runners_ahead = config.runners_ahead;
   process.lane.cpu_core = cpu_core;
   process.log_level = *ParseLogLevel(config.log_level);
   return {kind, absl::StrCat(kind, ":", index), [process] { return StartLaneProcess(process); }};
@@ -484,7 +485,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
     screen_options.lanes = config.screen_lanes;
     screen_options.backends.clear();
     for (const std::string& kind : gpu_kinds) screen_options.backends.push_back(*ParseBackend(kind));
-    screen_options.start_lane = [config](int index) { return OneLane(config, "cpu", index).start(); };
+    ServerConfig screening = config;
+    screening.runners_ahead = 0;  // they are for what waits for a GPU
+    screen_options.start_lane = [screening](int index) { return OneLane(screening, "cpu", index).start(); };
     state->screen = std::make_unique<Screen>(std::move(screen_options), state->builder.get());
   }
   EngineOptions options;
