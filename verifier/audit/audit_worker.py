@@ -271,7 +271,7 @@ def check_profiles(task, reports):
 PLUMBING = set(
     """clone copy_ _to_copy detach empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like ones ones_like full
     full_like new_zeros new_ones new_full fill_ zero_ arange lift_fresh cat stack scalar_tensor rand randn randint bernoulli_
-    uniform_ normal_ _local_scalar_dense item""".split()
+    uniform_ normal_ _local_scalar_dense item _unsafe_view unsafe_split""".split()
 )
 
 
@@ -320,6 +320,12 @@ def made_up(operator, args, kwargs):
     return with_first(result, noise)
 
 
+def counts(operator, args):
+    """A step of a counter, such as BatchNorm's number of batches: bookkeeping that no answer is made of."""
+    writes = any(a.alias_info is not None and a.alias_info.is_write for a in operator._schema.arguments)
+    return writes and torch.is_tensor(args[0]) and args[0].dim() == 0 and not args[0].is_floating_point()
+
+
 class Replaced(TorchDispatchMode):
     """One forward with its operation `number` replaced; -1: none, and they are only counted."""
 
@@ -328,7 +334,7 @@ class Replaced(TorchDispatchMode):
         self.number, self.how, self.names = number, how, []
 
     def __torch_dispatch__(self, operator, _, args=(), kwargs=None):
-        if not computes(operator):
+        if not computes(operator) or counts(operator, args):
             return operator(*args, **(kwargs or {}))
         self.names.append(operator.name().partition("::")[2].split(".")[0])
         if len(self.names) - 1 != self.number:

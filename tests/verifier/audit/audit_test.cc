@@ -112,6 +112,7 @@ TEST_CASE("Operations that an answer does not need are named, and those that it 
       TaskOf("hidden", "return torch.sin(x) + 1e-7 * torch.cos(x)"),
       TaskOf("in_place", "return torch.exp(x).abs_().mul_(1.0)"),
       TaskOf("needed", "return torch.relu(torch.sin(x)).sum(dim=1)"),
+      TaskOf("counted", "seen = torch.zeros((), dtype=torch.int64)\n        seen.add_(1)\n        return torch.sin(x)"),
   });
   CHECK(audits[0].redundant == std::vector<std::string>{"relu (2 of 2, left out)"});
   CHECK(audits[1].redundant == std::vector<std::string>{"cumsum (1 of 2, left out)"});
@@ -120,6 +121,7 @@ TEST_CASE("Operations that an answer does not need are named, and those that it 
   CHECK(std::count(audits[2].redundant.begin(), audits[2].redundant.end(), "add (4 of 4, left out)") == 1);
   CHECK(audits[3].redundant == std::vector<std::string>{"abs_ (2 of 3, left out)", "mul_ (3 of 3, left out)"});
   CHECK(audits[4].redundant.empty());
+  CHECK(audits[5].redundant.empty());  // a counter, as BatchNorm has one, is bookkeeping
   for (const TaskAudit& audit : audits) {
     INFO(AuditToJson(audit));
     CHECK(audit.operations_tried == audit.operations);
