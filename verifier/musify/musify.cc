@@ -64,7 +64,9 @@ std::optional<std::string> WithExtension(absl::string_view path, Direction direc
 }
 
 std::string Apply(absl::string_view text, std::vector<Edit> edits) {
-  std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.begin < b.begin; });
+  std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);  // what is put in comes before what is replaced there
+  });
   std::string result;
   size_t at = 0;
   for (const Edit& edit : edits) {
@@ -250,10 +252,12 @@ class PythonMusifier {
     return !name.empty() && absl::ascii_isupper(static_cast<unsigned char>(name[0]));
   }
 
+  /// Whether token `i` stands at the very start of a line.
+  bool StartsLine(size_t i) const { return tokens_[i].begin == 0 || text_[tokens_[i].begin - 1] == '\n'; }
+
   /// Whether token `i` begins a line that is kImportLine and nothing else.
   bool IsImportLine(size_t i) const {
-    const size_t begin = tokens_[i].begin;
-    return Text(i) == "import" && (begin == 0 || text_[begin - 1] == '\n') && absl::StartsWith(text_.substr(begin), kImportLine);
+    return Text(i) == "import" && StartsLine(i) && absl::StartsWith(text_.substr(tokens_[i].begin), kImportLine);
   }
 
   void Import() {
@@ -264,12 +268,34 @@ class PythonMusifier {
       if (direction_ == Direction::kToCuda) Replace(tokens_[i].begin, tokens_[i].begin + kImportLine.size(), "");
     }
     if (direction_ == Direction::kToCuda || has || replaced_ == 0) return;
+    const size_t import = TorchImport();
+    if (import == tokens_.size()) return;
+    const size_t end = StatementEnd(import);
+    if (end < text_.size()) Replace(end + 1, end + 1, std::string(kImportLine));
+  }
+
+  /// The first token of an `import torch` that is in no block; where there is none, of another import of torch.
+  size_t TorchImport() const {
+    size_t other = tokens_.size();
     for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
-      const bool line_start = i == 0 || tokens_[i - 1].line != tokens_[i].line;
-      if (!line_start || Text(i) != "import" || Text(i + 1) != "torch" || Text(i + 2) == ".") continue;
-      const size_t end = text_.find('\n', tokens_[i + 1].end);
-      if (end != absl::string_view::npos) Replace(end + 1, end + 1, std::string(kImportLine));
-      return;
+      if (!StartsLine(i) || Text(i + 1) != "torch") continue;
+      if (Text(i) == "import" && Text(i + 2) != ".") return i;
+      if (other == tokens_.size() && (Text(i) == "import" || Text(i) == "from")) other = i;
+    }
+    return other;
+  }
+
+  /// The end of the line on which the statement of token `i` ends: behind its brackets, strings and continued lines.
+  size_t StatementEnd(size_t i) const {
+    int depth = 0;
+    for (;; ++i) {
+      const absl::string_view text = tokens_[i].kind == PythonToken::Kind::kOther ? Text(i) : "";
+      if (text == "(" || text == "[" || text == "{") ++depth;
+      if (text == ")" || text == "]" || text == "}") --depth;
+      const size_t end = text_.find('\n', tokens_[i].end);
+      if (end == absl::string_view::npos) return end;
+      const bool goes_on = depth > 0 || text == "\\" || (i + 1 < tokens_.size() && tokens_[i + 1].begin <= end);
+      if (!goes_on || i + 1 == tokens_.size()) return end;
     }
   }
 

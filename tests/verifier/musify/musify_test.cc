@@ -285,6 +285,22 @@ class ModelNew(torch.nn.Module):
   CHECK(Python(musa, Direction::kToCuda) == cuda);
 }
 
+TEST_CASE("The import of torch_musa follows the statement that imports torch, wherever that ends", "[verifier][musify]") {
+  const std::string use = "torch.cuda.synchronize()\n", used = "torch.musa.synchronize()\n";
+  const std::string imported = "import torch_musa\n";
+  for (const std::string& statement :
+       {std::string("import torch\n"), std::string("import torch  # \"\"\" no string\n"),
+        std::string("import torch; text = \"\"\"\n# of two lines\n\"\"\"\n"), std::string("import torch, \\\n  math\n"),
+        std::string("import torch; sizes = [\n  1,\n]\n"), std::string("import math\nfrom torch import (\n  nn,\n)\n"),
+        std::string("if True:\n  import torch\nimport torch\n"), std::string("import torch.nn as nn\n")}) {
+    INFO(statement);
+    const std::string musa = Python(statement + use);
+    CHECK(musa == statement + imported + used);
+    CHECK(Python(musa) == musa);
+    CHECK(Python(musa, Direction::kToCuda) == statement + use);
+  }
+}
+
 TEST_CASE("What has no counterpart is told with its line and does not change", "[verifier][musify]") {
   const std::string text =
       "#include <cudnn.h>\n\n__device__ float f(float x) {\n  asm(\"ex2 %0, %0;\" : \"+f\"(x));\n  return x;\n}\n"
@@ -326,7 +342,8 @@ TEST_CASE("Files are named as their language", "[verifier][musify]") {
 
 TEST_CASE("Text that ends in the middle of something is converted as far as it goes", "[verifier][musify]") {
   for (const char* text : {"", "\"cuda", "/* cuda", "#include <cuda", "#include", "R\"(", "cuda", "'''", "f('cuda",
-                           "torch.", "import torch"}) {
+                           "torch.", "import torch", "import torch \"\"\"\nx.cuda", "import torch (\ntorch.cuda",
+                           "import torch \\\ntorch.cuda", "x.cuda\nimport torch '\n"}) {
     INFO(text);
     CHECK(Cxx(Cxx(text)) == Cxx(text));
     CHECK(Python(Python(text)) == Python(text));
