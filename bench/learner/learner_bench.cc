@@ -2,7 +2,7 @@
 // with random weights. One JSON object a line.
 //
 //   learner_bench [device] [check] [ops] [full] [phases] [full_checkpointed] [full_offload] [score] [lora]
-//                                                                                      default: cuda, all
+//                                   [prefix_check] [prefix]                           default: cuda, all
 //
 // How FLOP are counted: workload.h.
 
@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <random>
 #include <set>
 #include <string>
 
@@ -17,7 +19,9 @@
 #include "cmake/torch_pch.h"
 #include "policy/model/device.h"
 #include "policy/model/lora.h"
+#include "policy/model/prefix_attention.h"
 #include "policy/model/rows.h"
+#include "trainer/loop/rl_trainer.h"
 #include "trainer/loop/scorer.h"
 #include "trainer/loop/sft_trainer.h"
 
@@ -388,6 +392,145 @@ void LoraSft(const at::Device& device, int64_t sequences_per_micro_batch) {
         median, FlopsPerToken(*decoder, 2048, trainer::TrainPasses(*decoder)), device);
 }
 
+// --- prompts that samples share
+
+// `groups` prompts of `prompt` tokens with 8 answers of 230 to 430 tokens each.
+std::vector<trainer::TrainSequence> GroupsOfEight(int64_t groups, int64_t prompt, int64_t vocab) {
+  std::vector<trainer::TrainSequence> out;
+  std::mt19937 random(3);
+  const auto ids = [&](int64_t count) {
+    std::vector<int32_t> made(count);
+    for (int32_t& id : made) id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
+    return made;
+  };
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::vector<int32_t> shared = ids(prompt + static_cast<int64_t>(random() % 100) - 50);
+    for (int64_t i = 0; i < 8; ++i) {
+      out.push_back(trainer::PromptAndResponse(shared, ids(230 + static_cast<int64_t>(random() % 201))));
+      out.back().rollout_log_probs.assign(out.back().ids.size(), static_cast<float>(-std::log(static_cast<double>(vocab))));
+      out.back().advantage = static_cast<double>(i) - 3.5;
+    }
+  }
+  return out;
+}
+
+// A decoder of random weights with an adapter, whose B is not 0 as at the start, so that all of it has gradients.
+struct Adapted {
+  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<policy::Lora> lora;
+};
+
+Adapted MakeAdapted(const ModelConfig& config, const at::Device& device, at::ScalarType dtype) {
+  Adapted made{Decoder::Create(config, {.device = device, .dtype = dtype}).value(), nullptr};
+  FillRandom(*made.decoder);
+  for (const policy::Leaf& leaf : made.decoder->parameters().leaves()) {
+    at::Tensor value = leaf.value;
+    value.set_requires_grad(false);
+  }
+  made.lora = policy::Lora::Create(config, {}, made.decoder->parameters().flat().options(), 1).value();
+  at::NoGradGuard no_grad;
+  for (const policy::NamedTensor& named : made.lora->named()) {
+    at::Tensor tensor = named.tensor;
+    if (named.name.find("lora_B") != std::string::npos)
+      tensor.copy_(at::linspace(-0.01, 0.01, tensor.numel(), at::kFloat).view(tensor.sizes()));
+  }
+  made.decoder->UseLora(made.lora.get());
+  return made;
+}
+
+std::unique_ptr<trainer::RlTrainer> PrefixTrainer(Decoder& decoder, bool share) {
+  trainer::RlOptions options;
+  options.learner.schedule.peak = 0;
+  options.learner.clip_norm = 0;
+  options.learner.micro_batch_tokens = 16384;
+  options.learner.share_prefixes = share;
+  auto made = trainer::RlTrainer::Create(options, decoder).value();
+  if (share) std::printf("{\"sharing\": \"%s\"}\n", made->prefix_sharing().ToString().c_str());
+  return made;
+}
+
+const char* NameOf(at::ScalarType dtype) { return dtype == at::kHalf ? "fp16" : dtype == at::kBFloat16 ? "bf16" : "fp32"; }
+
+at::Tensor AdapterGradients(Decoder& decoder, bool share, const std::vector<trainer::TrainSequence>& sequences) {
+  const auto rl = PrefixTrainer(decoder, share);
+  rl->Step(sequences).value();
+  return rl->learner().optimizer().gradients().to(at::kCPU).to(at::kFloat).clone();
+}
+
+// How far learning with and without shared prompts is from fp32 on the CPU: sharing must not be the further one.
+void CheckPrefix(const at::Device& device) {
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    const absl::Status status = policy::TestPrefixAttention({12, 2, 128, 1 / std::sqrt(128.0), 0}, device, dtype);
+    std::printf("{\"self_test\": \"%s\", \"status\": \"%s\"}\n", NameOf(dtype), status.ToString().c_str());
+  }
+  ModelConfig config = Shape(1000, 256, 512, 3, 4, 2, 64);
+  config.family = "qwen2";
+  config.attention_bias = true;
+  const auto sequences = GroupsOfEight(2, 90, 1000);
+  const Adapted exact = MakeAdapted(config, at::kCPU, at::kFloat);
+  const at::Tensor want = AdapterGradients(*exact.decoder, false, sequences);
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    const Adapted half = MakeAdapted(config, device, dtype);
+    {
+      at::NoGradGuard no_grad;  // the same weights
+      at::Tensor flat = half.decoder->parameters().flat();
+      flat.copy_(exact.decoder->parameters().flat());
+      for (size_t i = 0; i < half.lora->named().size(); ++i) {
+        at::Tensor to = half.lora->named()[i].tensor;
+        to.copy_(exact.lora->named()[i].tensor);
+      }
+    }
+    for (const bool share : {false, true}) {
+      const std::string name = std::string(NameOf(dtype)) + (share ? " shared" : " apart");
+      PrintCheck("prefix gradient, " + name + ", to fp32", RelativeError(AdapterGradients(*half.decoder, share, sequences), want),
+                 dtype == at::kHalf ? 6e-3 : 4e-2);
+    }
+  }
+}
+
+// The 1.5B model with an adapter on 16 groups of 8: gradients and log-probs with shared prompts against those without, and
+// the time of both.
+void Prefix(const at::Device& device) {
+  const ModelConfig config = Qwen1_5B();
+  const auto sequences = GroupsOfEight(16, 1100, config.vocab_size);
+  int64_t tokens = 0;
+  for (const auto& s : sequences) tokens += s.length();
+  std::vector<at::Tensor> apart;
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    const Adapted model = MakeAdapted(config, device, dtype);
+    at::Tensor gradients[2];
+    std::vector<std::vector<float>> scores[2];
+    for (const bool share : {true, false}) {
+      const std::string name = std::string("qwen1_5b lora prefix, ") + NameOf(dtype) + (share ? ", shared" : ", apart");
+      const auto rl = PrefixTrainer(*model.decoder, share);
+      policy::ResetPeakMemory(device);
+      rl->Step({sequences.begin(), sequences.begin() + 24}).value();
+      const double step = MedianSeconds(device, 0, 1, [&] { rl->Step(sequences).value(); });
+      gradients[share] = rl->learner().optimizer().gradients().to(at::kCPU).to(at::kFloat).clone();
+      Print(name.c_str(), static_cast<double>(tokens), step, FlopsPerToken(*model.decoder, tokens / static_cast<int64_t>(sequences.size()), 2), device);
+      const double scoring = MedianSeconds(device, 0, 1, [&] {
+        scores[share] = trainer::ScoreSequences(*model.decoder, sequences, 1, 16384, nullptr, share).value();
+      });
+      std::printf("{\"scoring\": \"%s\", \"seconds\": %.4f}\n", name.c_str(), scoring);
+      std::fflush(stdout);
+    }
+    double largest = 0, sum = 0, count = 0;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      for (size_t t = 0; t < sequences[i].ids.size(); ++t) {
+        if (sequences[i].loss_mask[t] == 0) continue;
+        const double gap = std::abs(scores[0][i][t] - scores[1][i][t]);
+        largest = std::max(largest, gap), sum += gap, count += 1;
+      }
+    }
+    const std::string name = std::string(", ") + NameOf(dtype) + ", shared to apart";
+    PrintCheck("prefix mean log-prob gap" + name, sum / count, dtype == at::kHalf ? 1e-3 : 8e-3);
+    PrintCheck("prefix largest log-prob gap" + name, largest, dtype == at::kHalf ? 2e-2 : 0.15);
+    PrintCheck("prefix gradient" + name, RelativeError(gradients[1], gradients[0]), dtype == at::kHalf ? 1e-2 : 6e-2);
+    apart.push_back(gradients[0]);
+  }
+  PrintCheck("prefix gradient, apart, bf16 to fp16: what rounding does", RelativeError(apart[1], apart[0]), 0.2);
+}
+
 }  // namespace
 }  // namespace hone
 
@@ -418,5 +561,7 @@ int main(int argc, char** argv) {
   run("score", [&] { hone::Score(*device); });
   run("lora", [&] { hone::LoraSft(*device, 4); });
   run("lora", [&] { hone::LoraSft(*device, 8); });
+  run("prefix_check", [&] { hone::CheckPrefix(*device); });
+  run("prefix", [&] { hone::Prefix(*device); });
   return 0;
 }

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
   options.learner.adamw.weight_decay = 0;
   options.learner.micro_batch_tokens = settings.micro_batch_tokens;
+  options.learner.share_prefixes = settings.share_prefixes;
   options.loss = LossOf(settings);
   options.temperature = settings.temperature;
   options.score = settings.recorded_sequences > 0;
@@ -407,6 +408,10 @@ absl::StatusOr<bool> Reinforce(const Reinforcement& run) {
     HONE_RETURN_IF_ERROR(TestSampler(settings, *parts.engine, run.decoder));
   }
   Progress progress("rl", settings.steps);
+  if (settings.share_prefixes && !trainer->prefix_sharing().ok()) {
+    std::fprintf(stderr, "rl.share_prefixes: prompts are computed for each sample: %s\n",
+                 std::string(trainer->prefix_sharing().message()).c_str());
+  }
   double longest = 0;  // seconds of a step
   while (loop.step() < settings.steps) {
     HONE_RETURN_IF_ERROR(Interrupted());

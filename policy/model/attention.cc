@@ -10,6 +10,10 @@
 namespace hone::policy {
 
 at::Tensor PackedSequences::Attend(int64_t layer, const at::Tensor& qkv, const AttentionShape& shape) {
+  if (group_offsets_.defined()) {
+    if (layout_ == nullptr) layout_ = std::make_shared<PrefixLayout>(PrefixLayout::Of(offsets_, group_offsets_, qkv.device()));
+    return PrefixAttention(qkv, *layout_, shape);
+  }
   const bool half = qkv.scalar_type() == at::kBFloat16 || qkv.scalar_type() == at::kHalf;
   if (!qkv.is_cuda() || !half) return PackedAttention(qkv, offsets_, shape);
   if (!device_offsets_.defined()) {

@@ -11,6 +11,7 @@
 #include "policy/model/config.h"
 #include "policy/model/cpu_kernels.h"
 #include "policy/model/ops.h"
+#include "policy/model/prefix_attention.h"
 
 namespace hone::policy {
 
@@ -28,11 +29,15 @@ class PackedSequences : public Attention {
  public:
   /// offsets [sequences + 1] int64, CPU: sequence i is tokens [offsets[i], offsets[i + 1]).
   explicit PackedSequences(at::Tensor offsets) : offsets_(std::move(offsets)) {}
+  /// Sequences that begin with the same tokens share these; group_offsets as in PrefixLayout, or undefined: nothing is
+  /// shared. Not for models with windows.
+  PackedSequences(at::Tensor offsets, at::Tensor group_offsets) : offsets_(std::move(offsets)), group_offsets_(std::move(group_offsets)) {}
   at::Tensor Attend(int64_t layer, const at::Tensor& qkv, const AttentionShape& shape) override;
   std::shared_ptr<Attention> Keep() const override { return std::make_shared<PackedSequences>(*this); }
 
  private:
-  at::Tensor offsets_;
+  at::Tensor offsets_, group_offsets_;
+  std::shared_ptr<const PrefixLayout> layout_;  // with group_offsets_; made on first use
   at::Tensor device_offsets_;  // [sequences + 1] int32 where qkv lies; made on first use on a GPU
   int64_t max_length_ = 0;
   bool one_length_ = false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/model/decoder.h"
+#include "trainer/data/packing.h"
 
 namespace hone::trainer {
 
@@ -17,5 +18,7 @@ int64_t TrainPasses(const policy::Decoder& decoder);
 
 /// FLOP of `passes` passes over sequences of these lengths.
 double PassFlops(const policy::Decoder& decoder, const std::vector<int64_t>& lengths, int64_t passes);
+/// The same where prefixes are computed once: a token costs by the length of its sequence.
+double RunFlops(const policy::Decoder& decoder, const std::vector<TokenRun>& runs, int64_t passes);
 
 }  // namespace hone::trainer

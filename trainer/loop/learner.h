@@ -29,6 +29,8 @@ struct LearnerOptions {
   Schedule schedule;
   double clip_norm = 1.0;             // of the global gradient; 0: no clipping
   int64_t micro_batch_tokens = 8192;  // token budget of one forward and backward pass
+  /// Compute a prompt that several sequences have once (trainer/data/packing.h). RL only.
+  bool share_prefixes = false;
   std::function<void(StepPhase)> on_phase;  // may be empty
   /// The ranks that learn together, each from its own sequences; null: alone. Weights are then spread over them, and losses,
   /// norms and counts are those of all ranks' batches. Borrowed.

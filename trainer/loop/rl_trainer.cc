@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "policy/model/prefix_attention.h"
 #include "policy/model/torch_status.h"
 #include "trainer/data/packing.h"
 #include "trainer/loop/flops.h"
@@ -55,10 +57,22 @@ absl::Status CheckDecision(const FilterDecision& decision, size_t tokens) {
   return absl::InternalError(absl::StrCat("a filter gave token ", bad - decision.weight.begin(), " the weight ", *bad));
 }
 
-std::vector<int64_t> Lengths(const std::vector<TrainSequence>& sequences) {
-  std::vector<int64_t> lengths;
-  for (const TrainSequence& s : sequences) lengths.push_back(s.length());
-  return lengths;
+// Tokens that a scoring pass computes.
+std::vector<TokenRun> ScoredRuns(const std::vector<TrainSequence>& sequences, const LearnerOptions& options, bool share_prefixes) {
+  std::vector<size_t> all(sequences.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return TokenRuns(sequences, PlanMicroBatches(sequences, all, options.micro_batch_tokens, share_prefixes));
+}
+
+// Whether `decoder` can share prefixes, and its kernels do it right.
+absl::Status CheckSharing(const LearnerOptions& options, const policy::Decoder& decoder) {
+  if (!options.share_prefixes) return absl::UnavailableError("not asked for");
+  const policy::ModelConfig& config = decoder.config();
+  if (!config.layer_is_local.empty()) return absl::FailedPreconditionError("layers of the model have a window");
+  const at::Tensor& weight = decoder.parameters().leaves()[0].value;
+  const policy::AttentionShape shape{config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+                                     config.Scale(), 0};
+  return policy::TestPrefixAttention(shape, weight.device(), weight.scalar_type());
 }
 
 // What metrics are made of: sums over a batch, then over the ranks that share it.
@@ -118,13 +132,15 @@ absl::StatusOr<std::unique_ptr<RlTrainer>> RlTrainer::Create(const RlOptions& op
   }
   if (options.updates < 1) return absl::InvalidArgumentError(absl::StrCat("rl: updates = ", options.updates, ", allowed >= 1"));
   HONE_ASSIGN_OR_RETURN(std::unique_ptr<Learner> learner, Learner::Create(options.learner, decoder));
-  return std::unique_ptr<RlTrainer>(new RlTrainer(options, std::move(learner)));
+  std::unique_ptr<RlTrainer> trainer(new RlTrainer(options, std::move(learner)));
+  trainer->prefix_sharing_ = CheckSharing(options.learner, decoder);
+  return trainer;
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> RlTrainer::Score(const std::vector<TrainSequence>& sequences) {
   learner_->EnterPhase(StepPhase::kScore);
   return ScoreSequences(learner_->decoder(), sequences, options_.temperature, learner_->options().micro_batch_tokens,
-                        learner_->options().ranks);
+                        learner_->options().ranks, prefix_sharing_.ok());
 }
 
 absl::StatusOr<LogProbGap> RlTrainer::Gap(const std::vector<TrainSequence>& sequences) {
@@ -148,7 +164,7 @@ absl::Status RlTrainer::DecideTokens(const std::vector<TrainSequence>& sequences
   const bool scored = options_.score || options_.old_policy == OldPolicy::kRecomputed || !options_.filters.empty();
   if (scored) {
     HONE_ASSIGN_OR_RETURN(train, Score(sequences));
-    plan.sums["flops"] += PassFlops(learner_->decoder(), Lengths(sequences), 1);
+    plan.sums["flops"] += RunFlops(learner_->decoder(), ScoredRuns(sequences, learner_->options(), prefix_sharing_.ok()), 1);
   } else {
     for (const TrainSequence& s : sequences) train.push_back(s.rollout_log_probs);
   }
@@ -207,25 +223,26 @@ absl::Status RlTrainer::ScoreReference(const std::vector<TrainSequence>& sequenc
   if (options_.loss.kl_coefficient == 0 || adapter == nullptr) return absl::OkStatus();
   decoder.UseLora(nullptr);
   absl::StatusOr<std::vector<std::vector<float>>> scores = ScoreSequences(
-      decoder, sequences, options_.temperature, learner_->options().micro_batch_tokens, learner_->options().ranks);
+      decoder, sequences, options_.temperature, learner_->options().micro_batch_tokens, learner_->options().ranks,
+      prefix_sharing_.ok());
   decoder.UseLora(adapter);
   HONE_RETURN_IF_ERROR(scores.status());
   plan.reference_log_probs = *std::move(scores);
-  plan.sums["flops"] += PassFlops(decoder, Lengths(sequences), 1);
+  plan.sums["flops"] += RunFlops(decoder, ScoredRuns(sequences, learner_->options(), prefix_sharing_.ok()), 1);
   return absl::OkStatus();
 }
 
 absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>& sequences, const Plan& plan,
-                                                const std::vector<size_t>& which, StepMetrics& sums) {
-  const PackedBatch batch = Pack(sequences, which);
-  policy::PackedSequences attention(batch.offsets);
+                                                const MicroBatch& bundles, StepMetrics& sums) {
+  const PackedBatch batch = Pack(sequences, bundles);
+  policy::PackedSequences attention(batch.offsets, batch.group_offsets);
   policy::Decoder& decoder = learner_->decoder();
   HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
   HONE_ASSIGN_OR_RETURN(const policy::LogProbs rows, decoder.TargetLogProbs(LossRows(hidden, batch),
                                                                             batch.targets, options_.temperature));
   std::vector<float> old, advantages, coefficients, weights, reference;
   const bool with_reference = !plan.reference_log_probs.empty();
-  for (size_t index : which) {
+  for (size_t index : batch.sequences) {
     const TrainSequence& s = sequences[index];
     for (size_t t = 1; t < s.ids.size(); ++t) {
       if (s.loss_mask[t] == 0) continue;
@@ -250,7 +267,7 @@ absl::StatusOr<at::Tensor> RlTrainer::MicroLoss(const std::vector<TrainSequence>
 absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan& plan, std::vector<size_t> which,
                                StepMetrics& metrics) {
   std::vector<uint8_t> counted;
-  std::vector<int64_t> offsets{0}, lengths;
+  std::vector<int64_t> offsets{0};
   const bool regularised = options_.loss.kl_coefficient > 0 || options_.loss.entropy_coefficient > 0;
   bool live = false;
   for (size_t index : which) {
@@ -261,7 +278,6 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
       live = live || (plan.weights[index][t] > 0 && (s.advantage != 0 || regularised));
     }
     offsets.push_back(static_cast<int64_t>(counted.size()));
-    lengths.push_back(s.length());
   }
   const BatchTotals own = CountTotals(counted, offsets);
   std::vector<double> all{own.tokens, own.sequences, live ? 1.0 : 0.0};
@@ -273,13 +289,10 @@ absl::Status RlTrainer::Update(const std::vector<TrainSequence>& sequences, Plan
       if (sequences[index].loss_mask[t] != 0) plan.coefficients[index][t] = static_cast<float>(shares[next++]);
     }
   }
-  std::vector<std::vector<size_t>> micro;
+  std::vector<MicroBatch> micro;
   if (all[2] > 0) {
-    micro = PlanMicroBatches(lengths, learner_->options().micro_batch_tokens);
-    plan.sums["flops"] += PassFlops(learner_->decoder(), lengths, TrainPasses(learner_->decoder()));
-  }
-  for (std::vector<size_t>& batch : micro) {
-    for (size_t& index : batch) index = which[index];
+    micro = PlanMicroBatches(sequences, which, learner_->options().micro_batch_tokens, prefix_sharing_.ok());
+    plan.sums["flops"] += RunFlops(learner_->decoder(), TokenRuns(sequences, micro), TrainPasses(learner_->decoder()));
   }
   HONE_ASSIGN_OR_RETURN(const StepOutcome outcome, learner_->Step(micro.size(), [&](size_t i) {
     return MicroLoss(sequences, plan, micro[i], plan.sums);

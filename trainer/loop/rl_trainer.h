@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/data/packing.h"
 #include "trainer/data/sequence.h"
 #include "trainer/loop/learner.h"
 #include "trainer/loss/filter.h"
@@ -65,6 +66,10 @@ class RlTrainer {
 
   Learner& learner() { return *learner_; }
 
+  /// Ok where prompts are computed once, as LearnerOptions::share_prefixes asks. Else why not: not asked for, or what a
+  /// test of the kernels said at Create (policy/model/prefix_attention.h).
+  const absl::Status& prefix_sharing() const { return prefix_sharing_; }
+
  private:
   struct Plan;
   RlTrainer(const RlOptions& options, std::unique_ptr<Learner> learner) : options_(options), learner_(std::move(learner)) {}
@@ -73,10 +78,11 @@ class RlTrainer {
   absl::Status ScoreReference(const std::vector<TrainSequence>& sequences, Plan& plan);
   absl::Status Update(const std::vector<TrainSequence>& sequences, Plan& plan, std::vector<size_t> which, StepMetrics& metrics);
   absl::StatusOr<at::Tensor> MicroLoss(const std::vector<TrainSequence>& sequences, const Plan& plan,
-                                       const std::vector<size_t>& which, StepMetrics& sums);
+                                       const MicroBatch& bundles, StepMetrics& sums);
 
   RlOptions options_;
   std::unique_ptr<Learner> learner_;
+  absl::Status prefix_sharing_;
   std::vector<std::vector<float>> scores_;
 };
 

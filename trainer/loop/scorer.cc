@@ -1,5 +1,7 @@
 #include "trainer/loop/scorer.h"
 
+#include <numeric>
+
 #include "base/status_macros.h"
 #include "cmake/torch_pch.h"
 #include "trainer/data/packing.h"
@@ -9,25 +11,24 @@ namespace hone::trainer {
 
 absl::StatusOr<std::vector<std::vector<float>>> ScoreSequences(policy::Decoder& decoder,
                                                                const std::vector<TrainSequence>& sequences,
-                                                               double temperature, int64_t token_budget, Communicator* ranks) {
+                                                               double temperature, int64_t token_budget, Communicator* ranks,
+                                                               bool share_prefixes) {
   at::NoGradGuard no_grad;
-  std::vector<int64_t> lengths;
   std::vector<std::vector<float>> scores;
-  for (const TrainSequence& s : sequences) {
-    lengths.push_back(s.length());
-    scores.emplace_back(s.ids.size(), 0.0f);
-  }
-  const std::vector<std::vector<size_t>> plan = PlanMicroBatches(lengths, token_budget);
+  for (const TrainSequence& s : sequences) scores.emplace_back(s.ids.size(), 0.0f);
+  std::vector<size_t> all(sequences.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const std::vector<MicroBatch> plan = PlanMicroBatches(sequences, all, token_budget, share_prefixes);
   HONE_ASSIGN_OR_RETURN(const size_t most, MostOfRanks(ranks, plan.size()));
-  for (const std::vector<size_t>& which : plan) {
-    const PackedBatch batch = Pack(sequences, which);
-    policy::PackedSequences attention(batch.offsets);
+  for (const MicroBatch& bundles : plan) {
+    const PackedBatch batch = Pack(sequences, bundles);
+    policy::PackedSequences attention(batch.offsets, batch.group_offsets);
     HONE_ASSIGN_OR_RETURN(const at::Tensor hidden, decoder.Hidden(batch.ids, batch.positions, attention));
     HONE_ASSIGN_OR_RETURN(const policy::LogProbs log_probs,
                           decoder.TargetLogProbs(LossRows(hidden, batch), batch.targets, temperature));
     const at::Tensor values = log_probs.log_probs.cpu();
     const float* next = values.const_data_ptr<float>();
-    for (size_t index : which) {
+    for (size_t index : batch.sequences) {
       for (int64_t t = 1; t < sequences[index].length(); ++t) {
         if (sequences[index].loss_mask[t] != 0) scores[index][t] = *next++;
       }
