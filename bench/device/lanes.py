@@ -2,7 +2,8 @@
 
 Starts a verifier, sends it candidates of three tasks in one stream (`hone eval kernelbench`), some of which poison their
 context, and kills the first lane's process whenever it is at work until the verifier quarantines it. Prints what it sees with
-the seconds since the start, writes lanes.json, and ends with 3 where a promise was not kept.
+the seconds since the start, writes lanes.json, and ends with 3 where a promise was not kept. On one lane the candidates that the
+kills strike have nobody else to go to: after three tries their verdict is INFRA, as promised.
 """
 
 import argparse
@@ -58,14 +59,15 @@ def candidates(count):
 class Host:
     """The verifier and what can be seen of it."""
 
-    def __init__(self, programs, out, device):
+    def __init__(self, programs, out, device, lane_count):
         self.out, self.device, self.start = out, device, time.time()
         self.socket = os.path.join(out, "socket")
         self.log_path = os.path.join(out, "log")
-        lanes = ["--set", "lanes=2"] if device == "cpu" else []
+        lanes = ["--set", f"lanes={lane_count}"] if device == "cpu" else []
+        tries = ["--set", "max_tries=20"] if lane_count > 1 else []
         self.verifier = subprocess.Popen(
             [os.path.join(programs, "hone-verifier"), "--listen", f"unix:{self.socket}", "--set", f"devices=[{device}]", "--set",
-             "screen=off", "--set", f"folder={out}/state", "--set", f"metrics=127.0.0.1:{PORT}", "--set", "max_tries=20", *lanes],
+             "screen=off", "--set", f"folder={out}/state", "--set", f"metrics=127.0.0.1:{PORT}", *tries, *lanes],
             stderr=open(self.log_path, "w"))
         while not os.path.exists(self.socket):
             if self.verifier.poll() is not None:
@@ -122,6 +124,14 @@ class Host:
             self.verifier.kill()
 
 
+def gpu_count():
+    """The GPUs that a verifier started here sees."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name])
+    return len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.splitlines())
+
+
 def wait_until(condition, seconds):
     end = time.time() + seconds
     while time.time() < end:
@@ -152,6 +162,7 @@ def main():
     parser.add_argument("programs")
     parser.add_argument("out")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--lanes", type=int, default=2, help="of the cpu device")
     parser.add_argument("--candidates", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=90)
     arguments = parser.parse_args()
@@ -159,7 +170,8 @@ def main():
     lines, expected = candidates(arguments.candidates)
     with open(os.path.join(arguments.out, "candidates.jsonl"), "w") as file:
         file.write("\n".join(lines) + "\n")
-    host = Host(arguments.programs, arguments.out, arguments.device)
+    lane_count = arguments.lanes if arguments.device == "cpu" else gpu_count()
+    host = Host(arguments.programs, arguments.out, arguments.device, lane_count)
     host.say(f"lanes {host.states()}")
     evaluation = subprocess.Popen(
         [os.path.join(arguments.programs, "hone"), "eval", "kernelbench", "--candidates", f"{arguments.out}/candidates.jsonl", "--device",
@@ -173,7 +185,8 @@ def main():
         evaluation.wait()
         host.say(f"verdicts {host.counts()}")
         facts["verdicts"] = host.counts()
-        facts["unexpected"] = unexpected(f"{arguments.out}/eval/verdicts.jsonl", expected)
+        struck = (facts.get("quarantined_after_kills") or 0) // 3 if lane_count == 1 else 0
+        facts["unexpected"] = unexpected(f"{arguments.out}/eval/verdicts.jsonl", expected, struck)
         host.stop()
         with open(os.path.join(arguments.out, "lanes.json"), "w") as file:
             json.dump(facts, file, indent=1)
@@ -204,12 +217,15 @@ def observe(host, facts, seconds):
         host.say(f"{victim} judges again; lanes {host.states()}")
 
 
-def unexpected(path, expected):
-    """Verdicts that are not what the candidate is."""
+def unexpected(path, expected, struck):
+    """Verdicts that are not what the candidate is; as many as `struck` may be INFRA."""
     wrong = []
     for line in open(path):
         result = json.loads(line)
         status = result["verdict"]["status"]
+        if status == "INFRA" and struck > 0:
+            struck -= 1
+            continue
         if status != expected[result["id"]]:
             wrong.append(f"{result['id']}: {status}, should be {expected[result['id']]}: {result['verdict']['message']}")
     return wrong

@@ -4,7 +4,7 @@
 #   bench/device/lanes.sh PROGRAMS OUT [OPTION of lanes.py...]
 #     PROGRAMS  folder with hone and hone-verifier: build/gpu/bin, or bin of an installed tree
 #     OUT       folder for the log, the verdicts and lanes.json
-# With `--device cpu` it runs on a machine without a GPU, on two lanes of the emulation.
+# With `--device cpu` it runs on a machine without a GPU, on `--lanes` lanes of the emulation, two by default.
 set -euo pipefail
 programs=${1:?the folder with hone and hone-verifier}
 out=${2:?where results go}
