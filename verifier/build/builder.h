@@ -5,6 +5,7 @@
 // flags; two equal requests at the same time compile once.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -42,6 +43,10 @@ class Builder {
   virtual ~Builder() = default;
   /// A source that does not compile is a result; a Status is ours (no compiler: kFailedPrecondition, names the command).
   virtual absl::StatusOr<BuildResult> Build(const BuildRequest& request) = 0;
+
+  /// What Build would reject by the candidate's text alone, without a signature: known before anybody has described the task,
+  /// which costs a lane up to half a minute. Nothing: it has to be built, or this builder cannot tell.
+  virtual absl::StatusOr<std::optional<BuildResult>> RejectUnbuilt(const BuildRequest&) { return std::nullopt; }
 
   /// What BuildResult::toolchain will say for this backend; empty when there is none. Part of every cache key.
   virtual std::string Toolchain(Backend backend) const = 0;

@@ -1,6 +1,7 @@
 #include "verifier/build/builder_set.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace hone::verifier {
 
@@ -13,11 +14,20 @@ Builder* BuilderSet::Find(Format format, Backend backend) const {
   return found == builders_.end() ? nullptr : found->second.get();
 }
 
+absl::StatusOr<Builder*> BuilderSet::Of(const Candidate& candidate) const {
+  if (Builder* builder = Find(candidate.format, candidate.backend)) return builder;
+  return absl::InvalidArgumentError(absl::StrCat("this verifier does not build ", std::string(Name(candidate.format)),
+                                                 " candidates for ", std::string(Name(candidate.backend))));
+}
+
 absl::StatusOr<BuildResult> BuilderSet::Build(const BuildRequest& request) {
-  Builder* builder = Find(request.candidate.format, request.candidate.backend);
-  if (builder != nullptr) return builder->Build(request);
-  return absl::InvalidArgumentError(absl::StrCat("this verifier does not build ", std::string(Name(request.candidate.format)),
-                                                 " candidates for ", std::string(Name(request.candidate.backend))));
+  HONE_ASSIGN_OR_RETURN(Builder* const builder, Of(request.candidate));
+  return builder->Build(request);
+}
+
+absl::StatusOr<std::optional<BuildResult>> BuilderSet::RejectUnbuilt(const BuildRequest& request) {
+  HONE_ASSIGN_OR_RETURN(Builder* const builder, Of(request.candidate));
+  return builder->RejectUnbuilt(request);
 }
 
 std::string BuilderSet::Toolchain(Backend backend) const {

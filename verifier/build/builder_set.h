@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,10 +21,13 @@ class BuilderSet final : public Builder {
 
   /// kInvalidArgument also when nothing here builds such a candidate.
   absl::StatusOr<BuildResult> Build(const BuildRequest& request) override;
+  absl::StatusOr<std::optional<BuildResult>> RejectUnbuilt(const BuildRequest& request) override;
   /// Of all formats of the backend.
   std::string Toolchain(Backend backend) const override;
 
  private:
+  absl::StatusOr<Builder*> Of(const Candidate& candidate) const;
+
   std::map<std::pair<Format, Backend>, std::unique_ptr<Builder>> builders_;
 };
 

@@ -300,6 +300,17 @@ class TorchBuilder final : public Builder {
     return result;
   }
 
+  absl::StatusOr<std::optional<BuildResult>> RejectUnbuilt(const BuildRequest& request) override {
+    const SteadyTime start = SteadyTime::Now();
+    BuildResult result;
+    HONE_ASSIGN_OR_RETURN(const std::optional<Scan> scan, ReadCandidate(request, &result));
+    if (scan) return std::nullopt;
+    result.format = request.candidate.format;
+    result.toolchain = Toolchain(request.candidate.backend);
+    result.seconds = absl::ToDoubleSeconds(SteadyTime::Now() - start);
+    return result;
+  }
+
   std::string Toolchain(Backend backend) const override {
     if (backend == Backend::kCuda && toolkit_.empty()) return "";
     const std::string python = absl::StrCat("torch ", options_.python.torch_version, " python ", python_version_);
@@ -337,17 +348,12 @@ class TorchBuilder final : public Builder {
   }
 
   absl::Status MakeBundle(const BuildRequest& request, BuildResult* result, ArtefactContents* contents) {
-    const std::string& source = request.candidate.source;
-    if (std::string why = UnusableText(source); !why.empty()) {
-      Reject(VerdictStatus::kParse, std::move(why), result);
-      return absl::OkStatus();
-    }
-    HONE_ASSIGN_OR_RETURN(const Scan scan, Read(source));
-    if (!IsWorthBuilding(scan, request, result)) return absl::OkStatus();
+    HONE_ASSIGN_OR_RETURN(const std::optional<Scan> scan, ReadCandidate(request, result));
+    if (!scan) return absl::OkStatus();
     const SteadyTime deadline = SteadyTime::Now() + request.timeout;
-    Json index = {{"source", source}, {"triton", scan.triton}, {"extensions", Json::array()}};
+    Json index = {{"source", request.candidate.source}, {"triton", scan->triton}, {"extensions", Json::array()}};
     std::string blobs;
-    for (const Extension& extension : scan.extensions) {
+    for (const Extension& extension : scan->extensions) {
       HONE_ASSIGN_OR_RETURN(const std::string built, BuildExtension(extension, request, deadline, result));
       if (result->status != VerdictStatus::kOk) return absl::OkStatus();
       index["extensions"].push_back(
@@ -360,6 +366,17 @@ class TorchBuilder final : public Builder {
     bundle.append(reinterpret_cast<const char*>(&length), sizeof length);
     contents->files.emplace_back(kTimedFile, bundle + text + blobs);
     return absl::OkStatus();
+  }
+
+  /// Nothing: its text alone rejects it, as `result` says.
+  absl::StatusOr<std::optional<Scan>> ReadCandidate(const BuildRequest& request, BuildResult* result) const {
+    if (std::string why = UnusableText(request.candidate.source); !why.empty()) {
+      Reject(VerdictStatus::kParse, std::move(why), result);
+      return std::nullopt;
+    }
+    HONE_ASSIGN_OR_RETURN(Scan scan, Read(request.candidate.source));
+    if (!IsWorthBuilding(scan, request, result)) return std::nullopt;
+    return scan;
   }
 
   /// The scan, in its own process; the source is its standard input.

@@ -74,6 +74,9 @@ Verdict VerdictOf(const BuildResult& build) {
   return verdict;
 }
 
+/// Whether a look at the text may save the lane the description of its task (Builder::RejectUnbuilt).
+bool IsRead(const Candidate& candidate) { return candidate.format != Format::kNative; }
+
 /// Errors that another try would meet again, and that the caller can act on.
 bool IsCallersToFix(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
@@ -211,7 +214,10 @@ struct Engine::State {
   void Quarantine(const LaneSlot& slot, absl::Duration& quarantine);
   bool EnsureLane(LaneSlot& slot, absl::Duration& backoff);
   void BuildOne(const LeasedJob& job);
+  /// Of a task that is not described yet: its verdict, or on to its description.
+  void ReadOne(const LeasedJob& job, const VerifyRequest& request, JobState& state);
   bool ScreenedOut(const LeasedJob& job, const VerifyRequest& request, JobState& state);
+  BuildRequest BuildRequestOf(const VerifyRequest& request) const;
   absl::StatusOr<BuildResult> BuildSource(const VerifyRequest& request, Format format, const std::string& source,
                                           const Signature& signature);
   std::string NameOf(const LaneSlot& slot) const { return absl::StrCat(options.node, "/", slot.spec.name); }
@@ -362,7 +368,7 @@ std::shared_ptr<Engine::Call> Engine::Verify(const VerifyRequest& request, OnVer
     submission.kind = LaneKind(*device);
   } else {
     const bool described = state.signatures.Find(TaskContentKey(request.task)).has_value();
-    submission.kind = described ? BuildKind(*device) : DescribeKind(*device);
+    submission.kind = described || IsRead(request.candidate) ? BuildKind(*device) : DescribeKind(*device);
   }
   state.Submit(call, submission);
   return call;
@@ -703,7 +709,7 @@ void Engine::State::BuildOne(const LeasedJob& job) {
   Report(job, queue.Renew(job, 2 * absl::Milliseconds(request.protocol.build_timeout_ms) + kLeaseSlack));
   state->queue_seconds += absl::ToDoubleSeconds(job.waited);
   if (!state->signature) state->signature = signatures.Find(TaskContentKey(request.task));
-  if (!state->signature) return Report(job, queue.Advance(job, DescribeKind(DeviceOf(job)), EncodeJobState(*state)));
+  if (!state->signature) return ReadOne(job, request, *state);
 
   const SteadyTime begin = SteadyTime::Now();
   if (ScreenedOut(job, request, *state)) return;
@@ -752,15 +758,34 @@ bool Engine::State::ScreenedOut(const LeasedJob& job, const VerifyRequest& reque
   return true;
 }
 
-absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& request, Format format,
-                                                       const std::string& source, const Signature& signature) {
+void Engine::State::ReadOne(const LeasedJob& job, const VerifyRequest& request, JobState& state) {
+  if (IsRead(request.candidate)) {
+    const SteadyTime begin = SteadyTime::Now();
+    const absl::StatusOr<std::optional<BuildResult>> rejected = builder.RejectUnbuilt(BuildRequestOf(request));
+    state.build_seconds += absl::ToDoubleSeconds(SteadyTime::Now() - begin);
+    if (!rejected.ok() && IsCallersToFix(rejected.status())) {
+      return Report(job, queue.Complete(job, EncodeJobResult(rejected.status())));
+    }
+    if (!rejected.ok()) return FailTry(job, "build", request.trace_id, rejected.status().message());
+    if (rejected->has_value()) return FinishVerdict(job, request, state, VerdictOf(**rejected));
+  }
+  Report(job, queue.Advance(job, DescribeKind(DeviceOf(job)), EncodeJobState(state)));
+}
+
+BuildRequest Engine::State::BuildRequestOf(const VerifyRequest& request) const {
   BuildRequest build;
   build.candidate = request.candidate;
+  build.legality = request.task.legality;
+  build.timeout = absl::Milliseconds(request.protocol.build_timeout_ms);
+  return build;
+}
+
+absl::StatusOr<BuildResult> Engine::State::BuildSource(const VerifyRequest& request, Format format,
+                                                       const std::string& source, const Signature& signature) {
+  BuildRequest build = BuildRequestOf(request);
   build.candidate.format = format;
   build.candidate.source = source;
   build.signature = signature;
-  build.legality = request.task.legality;
-  build.timeout = absl::Milliseconds(request.protocol.build_timeout_ms);
   return builder.Build(build);
 }
 

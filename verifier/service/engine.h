@@ -9,6 +9,9 @@
 //          (lane, once a task)    (build slots,     (lanes)
 //                                 CPU screen)
 //
+// Python candidates for a task that is not described yet go to build/<device> first, which reads them: what their text alone
+// rejects has its verdict there, in a tenth of a second, and the rest is described and comes back.
+//
 // In a farm a process does some of it and leaves the rest to others: a front has no lanes and no build slots, a builder no
 // lanes, a lane no build slots; the queue, the caches and the roster are shared.
 //

@@ -22,12 +22,27 @@ TorchCandidates::TorchCandidates() {
   builder_ = CreateTorchBuilder(options, store_.get()).value();
 }
 
-BuildResult TorchCandidates::Build(const Task& task, const std::string& source, Format format) {
+namespace {
+
+BuildRequest RequestFor(const Task& task, const std::string& source, Format format) {
   BuildRequest request;
   request.candidate.format = format;
   request.candidate.source = source;
   request.legality = task.legality;
-  const absl::StatusOr<BuildResult> result = builder_->Build(request);
+  return request;
+}
+
+}  // namespace
+
+BuildResult TorchCandidates::Build(const Task& task, const std::string& source, Format format) {
+  const absl::StatusOr<BuildResult> result = builder_->Build(RequestFor(task, source, format));
+  INFO(result.status());
+  REQUIRE(result.ok());
+  return *result;
+}
+
+std::optional<BuildResult> TorchCandidates::RejectUnbuilt(const Task& task, const std::string& source, Format format) {
+  const absl::StatusOr<std::optional<BuildResult>> result = builder_->RejectUnbuilt(RequestFor(task, source, format));
   INFO(result.status());
   REQUIRE(result.ok());
   return *result;

@@ -4,6 +4,7 @@
 // program.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/task.h"
@@ -17,6 +18,8 @@ class TorchCandidates {
   static TorchCandidates& Get();
 
   BuildResult Build(const Task& task, const std::string& source, Format format = Format::kTorch);
+  /// By its text alone.
+  std::optional<BuildResult> RejectUnbuilt(const Task& task, const std::string& source, Format format = Format::kTorch);
   /// Built, and judged by the lane of Bench; a build that did not succeed is its verdict.
   Verdict Judge(const Task& task, const std::string& source, Format format = Format::kTorch);
 

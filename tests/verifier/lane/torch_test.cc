@@ -1,6 +1,7 @@
 // Python candidates from end to end on the CPU device: the scan, the build of extensions, the fork server, the rules.
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -151,6 +152,23 @@ TEST_CASE("A module without any kernel of its own is FORBIDDEN before it runs", 
   const Verdict verdict = Judge(Module("", "return x * self.weight"));
   REQUIRE(verdict.status == VerdictStatus::kForbidden);
   CHECK(verdict.rules.at(0).rule == "no_custom_kernel");
+}
+
+TEST_CASE("What a module's text alone rejects is rejected unbuilt in the build's words, and nothing else is", "[verifier][torch]") {
+  const Task task = RowScale();
+  TorchCandidates& candidates = TorchCandidates::Get();
+  const std::string source = GENERATE(Module("", "return x * self.weight"), std::string("class Other:\n    pass\n"),
+                                      std::string("class ModelNew(:\n"), std::string(1, '\0'));
+  const std::optional<BuildResult> rejected = candidates.RejectUnbuilt(task, source);
+  const BuildResult built = candidates.Build(task, source);
+  REQUIRE(rejected.has_value());
+  CHECK(rejected->status == built.status);
+  CHECK(rejected->status != VerdictStatus::kOk);
+  CHECK(rejected->message == built.message);
+  CHECK(rejected->toolchain == built.toolchain);
+  CHECK(rejected->rules.size() == built.rules.size());
+  CHECK_FALSE(candidates.RejectUnbuilt(task, Module(kEager, "return extension.row_scale(x, self.weight)")).has_value());
+  CHECK_FALSE(candidates.RejectUnbuilt(LibraryAllowed(), Module("", "return x * self.weight")).has_value());
 }
 
 TEST_CASE("An extension that is built and never called is FORBIDDEN, with what PyTorch did", "[verifier][torch]") {

@@ -60,6 +60,41 @@ TEST_CASE("What does not build never reaches a lane", "[verifier][service]") {
   CHECK(f.counts.judgements == 0);
 }
 
+TEST_CASE("What the text of a Python candidate rejects has its verdict before its task is described", "[verifier][service]") {
+  Fixture f;
+  VerifyRequest request = Request("forbidden");
+  request.candidate.format = GENERATE(Format::kTorch, Format::kTriton);
+  CHECK(f.StatusOf(request) == VerdictStatus::kForbidden);
+  CHECK(f.Verify(request)->message == "line 1: forbidden");
+  CHECK(f.counts.describes == 0);
+  CHECK(f.counts.builds == 0);
+  CHECK(f.counts.reads == 1);  // the second verdict is the cache's
+  SECTION("what it does not reject is described, built and judged") {
+    request.candidate.source = "ok";
+    CHECK(f.StatusOf(request) == VerdictStatus::kOk);
+    CHECK(f.counts.describes == 1);
+    CHECK(f.counts.builds == 1);
+    CHECK(f.counts.reads == 2);
+    SECTION("and read no more by itself where the task is known") {
+      request.candidate.source = "ok again";
+      CHECK(f.StatusOf(request) == VerdictStatus::kOk);
+      CHECK(f.counts.reads == 2);
+    }
+  }
+  SECTION("a read that breaks is tried again and then told") {
+    request.candidate.source = "read_breaks";
+    const absl::StatusOr<Verdict> verdict = f.Verify(request);
+    REQUIRE(verdict.ok());
+    CHECK(verdict->status == VerdictStatus::kInfra);
+    CHECK(f.counts.reads == 4);
+  }
+  SECTION("a task that nobody can describe is still an error") {
+    request.candidate.source = "ok";
+    request.task.reference = "raises";
+    CHECK(f.Verify(request).status().code() == absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_CASE("The same content is measured once, unless asked again or not the candidate's own", "[verifier][service]") {
   Fixture f;
   VerifyRequest request = Request("ok");

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ inline std::string FirstWord(const std::string& text) { return text.substr(0, te
 
 /// What happened, counted over all fakes of one fixture.
 struct Counts {
-  std::atomic<int> builds{0}, describes{0}, judgements{0}, lane_starts{0}, hanging{0};
+  std::atomic<int> builds{0}, reads{0}, describes{0}, judgements{0}, lane_starts{0}, hanging{0};
   absl::Mutex mutex;
   std::vector<std::string> judged;    // sources, in order
   std::set<std::string> crashed_once;
@@ -63,6 +64,16 @@ class FakeBuilder final : public Builder {
     }
     result.artefact = absl::StrCat(folder_, "/", Sha256Hex(request.candidate.source), ".so");
     if (absl::Status written = WriteFileAtomically(result.artefact, request.candidate.source); !written.ok()) return written;
+    return result;
+  }
+  absl::StatusOr<std::optional<BuildResult>> RejectUnbuilt(const BuildRequest& request) override {
+    ++counts_.reads;
+    const std::string word = FirstWord(request.candidate.source);
+    if (word == "read_breaks") return absl::InternalError("the scan's sandbox broke");
+    if (word != "forbidden") return std::nullopt;
+    BuildResult result;
+    result.status = VerdictStatus::kForbidden;
+    result.message = "line 1: forbidden";
     return result;
   }
   std::string Toolchain(Backend) const override { return "fake 1"; }
