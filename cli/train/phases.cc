@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<trainer::RlTrainer>> MakeTrainer(const RlSettings
   options.learner.schedule = {trainer::Schedule::Shape::kConstant, settings.learning_rate, 0, kWarmupSteps, settings.steps};
   options.learner.adamw.weight_decay = 0;
   options.learner.micro_batch_tokens = settings.micro_batch_tokens;
-  options.learner.share_prefixes = settings.share_prefixes;
+  // On a CPU the fp32 kernels give the engine's bits, which plain products would not.
+  options.learner.share_prefixes = settings.share_prefixes && decoder.options().device.is_cuda();
   options.loss = LossOf(settings);
   options.temperature = settings.temperature;
   options.score = settings.recorded_sequences > 0;
@@ -408,7 +409,7 @@ absl::StatusOr<bool> Reinforce(const Reinforcement& run) {
     HONE_RETURN_IF_ERROR(TestSampler(settings, *parts.engine, run.decoder));
   }
   Progress progress("rl", settings.steps);
-  if (settings.share_prefixes && !trainer->prefix_sharing().ok()) {
+  if (learner.options().share_prefixes && !trainer->prefix_sharing().ok()) {
     std::fprintf(stderr, "rl.share_prefixes: prompts are computed for each sample: %s\n",
                  std::string(trainer->prefix_sharing().message()).c_str());
   }

@@ -97,7 +97,7 @@ void Describe(F& f, RlSettings& c) {
   if (c.overlap && c.lag == 0) f.Fail("overlap", "needs rl.lag of 1 or more");
   f.Value("micro_batch_tokens", c.micro_batch_tokens, Range<int64_t>(1, 1 << 26),
           "tokens of one forward and backward pass; bounds the learner's memory");
-  f.Value("share_prefixes", c.share_prefixes, "learn from a group's samples with their prompt computed once");
+  f.Value("share_prefixes", c.share_prefixes, "on a GPU: learn from a group's samples with their prompt computed once");
   f.Value("kl_coefficient", c.kl_coefficient, Range(0.0, 100.0),
           "of the divergence from the model without its adapter; above 0 it is scored, too: one more forward pass");
   f.Section("loss", c.loss, "what a batch's tokens are trained by");

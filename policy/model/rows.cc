@@ -19,19 +19,23 @@ Tensor WideEmpty(at::IntArrayRef sizes, const Tensor& like) {
   return at::empty(sizes, like.options().dtype(WideType(like)).requires_grad(false));
 }
 
+bool IsHalf(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
+bool IsHalf(const Tensor& t) { return IsHalf(t.scalar_type()); }
+
 // True where the CUDA kernels serve.
 bool UsesCudaKernels(const Tensor& t) {
 #ifdef HONE_WITH_CUDA
-  return t.is_cuda() && t.scalar_type() == at::kBFloat16;
+  return t.is_cuda() && IsHalf(t);
 #else
   return false;
 #endif
 }
 
-bool IsHalf(const Tensor& t) { return t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf; }
-
 #ifdef HONE_WITH_CUDA
 void Succeeded(int error, const char* what) { TORCH_CHECK(error == 0, what, ": ", cuda::ErrorText(error)); }
+
+cuda::HalfType TypeOf(at::ScalarType type) { return type == at::kHalf ? cuda::HalfType::kFp16 : cuda::HalfType::kBf16; }
+cuda::HalfType TypeOf(const Tensor& t) { return TypeOf(t.scalar_type()); }
 
 const void* PointerOrNull(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 
@@ -74,7 +78,7 @@ Normed RmsNorm(const Tensor& x_in, const Tensor& weight, double offset, double e
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(x) && x.size(1) % 8 == 0) {
     Normed out{at::empty_like(x), WideEmpty({x.size(0)}, x)};
-    Succeeded(cuda::RmsNorm(x.const_data_ptr(), weight.const_data_ptr(), static_cast<float>(offset),
+    Succeeded(cuda::RmsNorm(TypeOf(x), x.const_data_ptr(), weight.const_data_ptr(), static_cast<float>(offset),
                             static_cast<float>(eps), x.size(0), x.size(1), out.y.mutable_data_ptr(),
                             out.inverse.mutable_data_ptr<float>(), CurrentStream(x.device())),
               "rms norm");
@@ -93,7 +97,7 @@ NormGradients RmsNormBackward(const Tensor& x, const Tensor& weight, const Tenso
   if (UsesCudaKernels(x) && x.size(1) % 8 == 0 && x.size(1) <= 16384) {
     Tensor dx = at::empty_like(x), partial;
     if (want_dweight) partial = WideEmpty({cuda::RmsNormPartials(x.size(0)), x.size(1)}, x);
-    Succeeded(cuda::RmsNormBackward(x.const_data_ptr(), weight.const_data_ptr(), inverse.const_data_ptr<float>(),
+    Succeeded(cuda::RmsNormBackward(TypeOf(x), x.const_data_ptr(), weight.const_data_ptr(), inverse.const_data_ptr<float>(),
                                     dy.const_data_ptr(), static_cast<float>(offset), x.size(0), x.size(1),
                                     dx.mutable_data_ptr(), want_dweight ? partial.mutable_data_ptr<float>() : nullptr,
                                     CurrentStream(x.device())),
@@ -111,7 +115,7 @@ Tensor NormRotate(const Tensor& qkv, const HeadNorms& norms, const Tensor& cos, 
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(qkv)) {
     Tensor y = at::empty_like(qkv);
-    Succeeded(cuda::NormRotate(qkv.const_data_ptr(), PointerOrNull(norms.query), PointerOrNull(norms.key),
+    Succeeded(cuda::NormRotate(TypeOf(qkv), qkv.const_data_ptr(), PointerOrNull(norms.query), PointerOrNull(norms.key),
                                cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), ShapeOf(qkv, norms, shape),
                                y.mutable_data_ptr(), CurrentStream(qkv.device())),
               "rotation");
@@ -140,7 +144,7 @@ HeadGradients NormRotateBackward(const Tensor& qkv, const HeadNorms& norms, cons
     Tensor dqkv = at::empty_like(dy), partial;
     if (normed) partial = WideEmpty({cuda::NormRotatePartials(dy.size(0)), 2, shape.head_dim}, dy);
     Succeeded(cuda::NormRotateBackward(
-                  PointerOrNull(qkv), PointerOrNull(norms.query), PointerOrNull(norms.key), cos.const_data_ptr<float>(),
+                  TypeOf(dy), PointerOrNull(qkv), PointerOrNull(norms.query), PointerOrNull(norms.key), cos.const_data_ptr<float>(),
                   sin.const_data_ptr<float>(), dy.const_data_ptr(), ShapeOf(dy, norms, shape), dqkv.mutable_data_ptr(),
                   normed ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(dy.device())),
               "rotation backward");
@@ -172,7 +176,7 @@ Tensor Gated(const Tensor& gate_up, GateActivation activation) {
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(gate_up) && gate_up.size(1) % 16 == 0) {
     Tensor y = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
-    Succeeded(cuda::Gated(gate_up.const_data_ptr(), activation == GateActivation::kGeluTanh, y.size(0), y.size(1),
+    Succeeded(cuda::Gated(TypeOf(gate_up), gate_up.const_data_ptr(), activation == GateActivation::kGeluTanh, y.size(0), y.size(1),
                           y.mutable_data_ptr(), CurrentStream(gate_up.device())),
               "gated activation");
     return y;
@@ -188,7 +192,7 @@ GatedGradients GatedBackward(const Tensor& gate_up, const Tensor& dy_in, GateAct
   if (UsesCudaKernels(gate_up) && gate_up.size(1) % 16 == 0) {
     GatedGradients out{at::empty_like(gate_up), at::empty_like(dy)};
     Succeeded(cuda::GatedBackward(
-                  gate_up.const_data_ptr(), dy.const_data_ptr(), activation == GateActivation::kGeluTanh, dy.size(0),
+                  TypeOf(gate_up), gate_up.const_data_ptr(), dy.const_data_ptr(), activation == GateActivation::kGeluTanh, dy.size(0),
                   dy.size(1), out.dgate_up.mutable_data_ptr(), out.y.mutable_data_ptr(), CurrentStream(dy.device())),
               "gated activation backward");
     return out;
@@ -235,9 +239,9 @@ TokenScores LogProbs(const Tensor& logits, const Tensor& targets, double tempera
 Tensor LogProbsBackward(const Tensor& logits, const Tensor& targets, const TokenScores& scores,
                         const Tensor& dlog_probs, const Tensor& dentropy, double temperature, at::ScalarType dtype) {
 #ifdef HONE_WITH_CUDA
-  if (logits.is_cuda() && logits.scalar_type() == at::kFloat && dtype == at::kBFloat16) {
+  if (logits.is_cuda() && logits.scalar_type() == at::kFloat && IsHalf(dtype)) {
     Tensor dlogits = at::empty(logits.sizes(), logits.options().dtype(dtype));
-    Succeeded(cuda::LogProbRowsBackward(logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(),
+    Succeeded(cuda::LogProbRowsBackward(TypeOf(dtype), logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(),
                                         scores.log_sums.const_data_ptr<float>(), scores.entropy.const_data_ptr<float>(),
                                         dlog_probs.const_data_ptr<float>(), dentropy.const_data_ptr<float>(),
                                         static_cast<float>(1 / temperature), logits.size(0), logits.size(1),

@@ -1,7 +1,7 @@
 #pragma once
 
 // What the decoder does to rows besides matrix products, forward and backward, without autograd: project.cc makes
-// differentiable operators of them. In bf16 on a GPU they are the kernels of cuda/row_kernels.h, else ATen's operators.
+// differentiable operators of them. In half precision on a GPU they are the kernels of cuda/row_kernels.h, else ATen's operators.
 //
 // Half precisions compute in fp32 and round their results; fp64 stays fp64. They throw c10::Error like ATen.
 

@@ -94,7 +94,7 @@ absl::StatusOr<double> AdamW::GradientNorm() {
 void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale) {
 #ifdef HONE_WITH_CUDA
   const double steps = static_cast<double>(steps_);
-  if (gradients_.is_cuda() && !options_.offload && group.values[0].scalar_type() != at::kHalf) {
+  if (gradients_.is_cuda() && !options_.offload) {
     for (size_t i = 0; i < group.values.size(); ++i) {
       const bool rounded = IsHalf(group.values[i]);
       const policy::cuda::AdamWArgs args{group.gradients[i].const_data_ptr<float>(),
@@ -102,6 +102,7 @@ void AdamW::StepGroup(Group& group, double learning_rate, double gradient_scale)
                                          group.exp_avg_sq[i].mutable_data_ptr<float>(),
                                          group.masters[i].mutable_data_ptr<float>(),
                                          rounded ? group.values[i].mutable_data_ptr() : nullptr,
+                                         group.values[i].scalar_type() == at::kHalf ? policy::cuda::HalfType::kFp16 : policy::cuda::HalfType::kBf16,
                                          group.values[i].numel(),
                                          static_cast<float>(gradient_scale),
                                          static_cast<float>(learning_rate),

@@ -1,41 +1,77 @@
 #include "policy/model/cuda/row_kernels.h"
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+
+#include <type_traits>
 
 namespace hone::policy::cuda {
 namespace {
 
 using Bf16 = __nv_bfloat16;
+using Fp16 = __half;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kPartialBlocks = 792;  // six per processor of an H200
 
-__device__ __forceinline__ float Round(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
+// Sixteen bits: bf16 or IEEE's half precision.
+__device__ __forceinline__ float ToFloat(Bf16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ float ToFloat(Fp16 x) { return __half2float(x); }
+template <class Half>
+__device__ __forceinline__ Half FromFloat(float x) {
+  if constexpr (std::is_same_v<Half, Bf16>) {
+    return __float2bfloat16_rn(x);
+  } else {
+    return __float2half_rn(x);
+  }
+}
+template <class Half>
+__device__ __forceinline__ float Round(float x) {
+  return ToFloat(FromFloat<Half>(x));
+}
+// Two neighbours in a word.
+template <class Half>
+__device__ __forceinline__ float2 Unpack(uint32_t word) {
+  if constexpr (std::is_same_v<Half, Bf16>) {
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  } else {
+    return __half22float2(*reinterpret_cast<const __half2*>(&word));
+  }
+}
+template <class Half>
+__device__ __forceinline__ uint32_t Pack(float low, float high) {
+  if constexpr (std::is_same_v<Half, Bf16>) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
 
 // Eight neighbouring numbers.
 struct Eight {
   float v[8];
 };
-__device__ __forceinline__ Eight Load8(const Bf16* at) {
+template <class Half>
+__device__ __forceinline__ Eight Load8(const Half* at) {
   const uint4 raw = *reinterpret_cast<const uint4*>(at);
   const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
   Eight out;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    out.v[2 * i] = __uint_as_float(words[i] << 16);
-    out.v[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    const float2 pair = Unpack<Half>(words[i]);
+    out.v[2 * i] = pair.x, out.v[2 * i + 1] = pair.y;
   }
   return out;
 }
-__device__ __forceinline__ void Store8(Bf16* at, const Eight& x) {
+template <class Half>
+__device__ __forceinline__ void Store8(Half* at, const Eight& x) {
   uint32_t words[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(x.v[2 * i], x.v[2 * i + 1]);
-    words[i] = *reinterpret_cast<const uint32_t*>(&pair);
-  }
+  for (int i = 0; i < 4; ++i) words[i] = Pack<Half>(x.v[2 * i], x.v[2 * i + 1]);
   *reinterpret_cast<uint4*>(at) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
@@ -57,15 +93,17 @@ __device__ float BlockSum(float x) {
   return sum;
 }
 
+template <class Half>
 __device__ __forceinline__ float Scaled(float normed, float weight, float offset) {
-  return offset == 0 ? Round(normed) * weight : normed * (weight + offset);
+  return offset == 0 ? Round<Half>(normed) * weight : normed * (weight + offset);
 }
 
 // --- normalisation
 
-__global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, float eps, int64_t dim, Bf16* y,
+template <class Half>
+__global__ void RmsNormKernel(const Half* x, const Half* weight, float offset, float eps, int64_t dim, Half* y,
                               float* inverse) {
-  const Bf16* row = x + blockIdx.x * dim;
+  const Half* row = x + blockIdx.x * dim;
   float squares = 0;
   for (int64_t i = threadIdx.x * 8; i < dim; i += blockDim.x * 8) {
     const Eight v = Load8(row + i);
@@ -78,17 +116,17 @@ __global__ void RmsNormKernel(const Bf16* x, const Bf16* weight, float offset, f
     Eight v = Load8(row + i);
     const Eight w = Load8(weight + i);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) v.v[k] = Scaled(v.v[k] * scale, w.v[k], offset);
+    for (int k = 0; k < 8; ++k) v.v[k] = Scaled<Half>(v.v[k] * scale, w.v[k], offset);
     Store8(y + blockIdx.x * dim + i, v);
   }
 }
 
 // dx = inverse * (g - x_hat * mean(g * x_hat)), g = dy * (weight + offset); dweight = sum over rows of dy * x_hat.
 // A block holds a row in registers, kSteps * 8 numbers a thread.
-template <int kSteps>
+template <class Half, int kSteps>
 __global__ void __launch_bounds__(kThreads)
-    RmsNormBackwardKernel(const Bf16* x, const Bf16* weight, const float* inverse, const Bf16* dy, float offset,
-                          int64_t rows, int64_t dim, Bf16* dx, float* partial) {
+    RmsNormBackwardKernel(const Half* x, const Half* weight, const float* inverse, const Half* dy, float offset,
+                          int64_t rows, int64_t dim, Half* dx, float* partial) {
   Eight sums[kSteps] = {};
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const float scale = inverse[r];
@@ -136,11 +174,13 @@ struct HeadRow {
   float low[kPairs][2], high[kPairs][2];
 };
 
-__device__ __forceinline__ float2 LoadPair(const Bf16* at) {
-  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(at));
+template <class Half>
+__device__ __forceinline__ float2 LoadPair(const Half* at) {
+  return Unpack<Half>(*reinterpret_cast<const uint32_t*>(at));
 }
-__device__ __forceinline__ void StorePair(Bf16* at, float a, float b) {
-  *reinterpret_cast<__nv_bfloat162*>(at) = __floats2bfloat162_rn(a, b);
+template <class Half>
+__device__ __forceinline__ void StorePair(Half* at, float a, float b) {
+  *reinterpret_cast<uint32_t*>(at) = Pack<Half>(a, b);
 }
 
 template <class Body>
@@ -152,7 +192,8 @@ __device__ __forceinline__ void ForPairs(int half, const Body& body) {
   }
 }
 
-__device__ __forceinline__ HeadRow LoadHead(const Bf16* at, int half) {
+template <class Half>
+__device__ __forceinline__ HeadRow LoadHead(const Half* at, int half) {
   HeadRow row = {};
   ForPairs(half, [&](int p, int i) {
     const float2 a = LoadPair(at + i), b = LoadPair(at + half + i);
@@ -161,7 +202,8 @@ __device__ __forceinline__ HeadRow LoadHead(const Bf16* at, int half) {
   return row;
 }
 
-__device__ __forceinline__ void StoreHead(Bf16* at, int half, const HeadRow& row) {
+template <class Half>
+__device__ __forceinline__ void StoreHead(Half* at, int half, const HeadRow& row) {
   ForPairs(half, [&](int p, int i) {
     StorePair(at + i, row.low[p][0], row.low[p][1]);
     StorePair(at + half + i, row.high[p][0], row.high[p][1]);
@@ -177,20 +219,22 @@ __device__ __forceinline__ float Inverse(const HeadRow& row, int half, float eps
   return rsqrtf(WarpSum(squares) / static_cast<float>(2 * half) + eps);
 }
 
-// sign 1 rotates, -1 turns back. Products are rounded like bf16 operators round them.
+// sign 1 rotates, -1 turns back. Products are rounded like operators of sixteen bits round them.
+template <class Half>
 __device__ __forceinline__ void Rotate(HeadRow& row, const float* cos, const float* sin, int half, float sign) {
   ForPairs(half, [&](int p, int i) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const float c = Round(cos[i + k]), s = sign * Round(sin[i + k]), a = row.low[p][k], b = row.high[p][k];
-      row.low[p][k] = Round(Round(a * c) - Round(b * s));
-      row.high[p][k] = Round(Round(b * c) + Round(a * s));
+      const float c = Round<Half>(cos[i + k]), s = sign * Round<Half>(sin[i + k]), a = row.low[p][k], b = row.high[p][k];
+      row.low[p][k] = Round<Half>(Round<Half>(a * c) - Round<Half>(b * s));
+      row.high[p][k] = Round<Half>(Round<Half>(b * c) + Round<Half>(a * s));
     }
   });
 }
 
-__global__ void NormRotateKernel(const Bf16* qkv, const Bf16* query_norm, const Bf16* key_norm, const float* cos,
-                                 const float* sin, RotateShape s, Bf16* y) {
+template <class Half>
+__global__ void NormRotateKernel(const Half* qkv, const Half* query_norm, const Half* key_norm, const float* cos,
+                                 const float* sin, RotateShape s, Half* y) {
   const int all = static_cast<int>(s.heads + 2 * s.kv_heads), half = static_cast<int>(s.head_dim / 2);
   const int64_t row = blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / 32;
   if (row >= s.tokens * all) return;
@@ -198,24 +242,25 @@ __global__ void NormRotateKernel(const Bf16* qkv, const Bf16* query_norm, const 
   const int head = static_cast<int>(row % all);
   HeadRow v = LoadHead(qkv + row * s.head_dim, half);
   if (head < s.heads + s.kv_heads) {
-    const Bf16* norm = head < s.heads ? query_norm : key_norm;
+    const Half* norm = head < s.heads ? query_norm : key_norm;
     if (norm != nullptr) {
       const float scale = Inverse(v, half, s.eps);
       ForPairs(half, [&](int p, int i) {
         const float2 a = LoadPair(norm + i), b = LoadPair(norm + half + i);
-        v.low[p][0] = Round(Scaled(v.low[p][0] * scale, a.x, s.offset));
-        v.low[p][1] = Round(Scaled(v.low[p][1] * scale, a.y, s.offset));
-        v.high[p][0] = Round(Scaled(v.high[p][0] * scale, b.x, s.offset));
-        v.high[p][1] = Round(Scaled(v.high[p][1] * scale, b.y, s.offset));
+        v.low[p][0] = Round<Half>(Scaled<Half>(v.low[p][0] * scale, a.x, s.offset));
+        v.low[p][1] = Round<Half>(Scaled<Half>(v.low[p][1] * scale, a.y, s.offset));
+        v.high[p][0] = Round<Half>(Scaled<Half>(v.high[p][0] * scale, b.x, s.offset));
+        v.high[p][1] = Round<Half>(Scaled<Half>(v.high[p][1] * scale, b.y, s.offset));
       });
     }
-    Rotate(v, cos + token * half, sin + token * half, half, 1);
+    Rotate<Half>(v, cos + token * half, sin + token * half, half, 1);
   }
   StoreHead(y + row * s.head_dim, half, v);
 }
 
-__global__ void NormRotateBackwardKernel(const Bf16* qkv, const Bf16* query_norm, const Bf16* key_norm,
-                                         const float* cos, const float* sin, const Bf16* dy, RotateShape s, Bf16* dqkv,
+template <class Half>
+__global__ void NormRotateBackwardKernel(const Half* qkv, const Half* query_norm, const Half* key_norm,
+                                         const float* cos, const float* sin, const Half* dy, RotateShape s, Half* dqkv,
                                          float* partial) {
   __shared__ float shared[kWarps][256];
   const int all = static_cast<int>(s.heads + 2 * s.kv_heads), half = static_cast<int>(s.head_dim / 2);
@@ -227,9 +272,9 @@ __global__ void NormRotateBackwardKernel(const Bf16* qkv, const Bf16* query_norm
     const int head = static_cast<int>(row % all);
     HeadRow g = LoadHead(dy + row * s.head_dim, half);
     if (head < s.heads + s.kv_heads) {
-      Rotate(g, cos + token * half, sin + token * half, half, -1);
+      Rotate<Half>(g, cos + token * half, sin + token * half, half, -1);
       const int kind = head < s.heads ? 0 : 1;
-      const Bf16* norm = kind == 0 ? query_norm : key_norm;
+      const Half* norm = kind == 0 ? query_norm : key_norm;
       if (norm != nullptr) {
         const HeadRow x = LoadHead(qkv + row * s.head_dim, half);
         const float scale = Inverse(x, half, s.eps);
@@ -290,19 +335,21 @@ __device__ __forceinline__ float2 Activate(float x, bool gelu) {
   return {x * sigmoid, sigmoid * (1 + x * (1 - sigmoid))};
 }
 
-__global__ void GatedKernel(const Bf16* gate_up, bool gelu, int64_t width, int64_t count, Bf16* y) {
+template <class Half>
+__global__ void GatedKernel(const Half* gate_up, bool gelu, int64_t width, int64_t count, Half* y) {
   const int64_t at = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
   if (at >= count) return;
   const int64_t row = at / width, column = at % width;
   const Eight gate = Load8(gate_up + row * 2 * width + column), up = Load8(gate_up + row * 2 * width + width + column);
   Eight out;
 #pragma unroll
-  for (int k = 0; k < 8; ++k) out.v[k] = Round(Activate(gate.v[k], gelu).x) * up.v[k];
+  for (int k = 0; k < 8; ++k) out.v[k] = Round<Half>(Activate(gate.v[k], gelu).x) * up.v[k];
   Store8(y + at, out);
 }
 
-__global__ void GatedBackwardKernel(const Bf16* gate_up, const Bf16* dy, bool gelu, int64_t width, int64_t count,
-                                    Bf16* dgate_up, Bf16* y) {
+template <class Half>
+__global__ void GatedBackwardKernel(const Half* gate_up, const Half* dy, bool gelu, int64_t width, int64_t count,
+                                    Half* dgate_up, Half* y) {
   const int64_t at = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
   if (at >= count) return;
   const int64_t row = at / width, column = at % width, gate_at = row * 2 * width + column;
@@ -311,7 +358,7 @@ __global__ void GatedBackwardKernel(const Bf16* gate_up, const Bf16* dy, bool ge
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     const float2 a = Activate(gate.v[k], gelu);
-    const float activated = Round(a.x);
+    const float activated = Round<Half>(a.x);
     dgate.v[k] = g.v[k] * up.v[k] * a.y;
     dup.v[k] = g.v[k] * activated;
     out.v[k] = activated * up.v[k];
@@ -382,10 +429,10 @@ __global__ void LogProbKernel(const float* logits, const int64_t* targets, float
 }
 
 // Four numbers a thread where rows are aligned for it.
-template <int kWide>
+template <class Half, int kWide>
 __global__ void LogProbBackwardKernel(const float* logits, const int64_t* targets, const float* log_sums,
                                       const float* entropy, const float* dlog_probs, const float* dentropy,
-                                      float inverse_temperature, int64_t vocab, Bf16* dlogits) {
+                                      float inverse_temperature, int64_t vocab, Half* dlogits) {
   constexpr int64_t kPerBlock = kThreads * kWide;
   const int64_t blocks = (vocab + kPerBlock - 1) / kPerBlock, row = blockIdx.x / blocks;
   const int64_t i = blockIdx.x % blocks * kPerBlock + threadIdx.x * kWide;
@@ -404,18 +451,17 @@ __global__ void LogProbBackwardKernel(const float* logits, const int64_t* target
     const float log_p = z[k] * inverse_temperature - log_sum, p = __expf(log_p);
     d[k] = (dl * ((hit == k ? 1.0f : 0.0f) - p) - de * p * (log_p + h)) * inverse_temperature;
   }
-  Bf16* out = dlogits + row * vocab + i;
+  Half* out = dlogits + row * vocab + i;
   if constexpr (kWide == 4) {
-    const __nv_bfloat162 low = __floats2bfloat162_rn(d[0], d[1]), high = __floats2bfloat162_rn(d[2], d[3]);
-    *reinterpret_cast<uint2*>(out) =
-        make_uint2(*reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high));
+    *reinterpret_cast<uint2*>(out) = make_uint2(Pack<Half>(d[0], d[1]), Pack<Half>(d[2], d[3]));
   } else {
-    *out = __float2bfloat16_rn(d[0]);
+    *out = FromFloat<Half>(d[0]);
   }
 }
 
 // --- AdamW
 
+template <class Half>
 __global__ void AdamWKernel(AdamWArgs a) {
   const int64_t i = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
   if (i >= a.count) return;
@@ -426,75 +472,107 @@ __global__ void AdamWKernel(AdamWArgs a) {
   a.exp_avg[i] = m;
   a.exp_avg_sq[i] = v;
   a.master[i] = w;
-  if (a.weight != nullptr) static_cast<Bf16*>(a.weight)[i] = __float2bfloat16_rn(w);
+  if (a.weight != nullptr) static_cast<Half*>(a.weight)[i] = FromFloat<Half>(w);
 }
 
-const Bf16* In(const void* p) { return static_cast<const Bf16*>(p); }
-Bf16* Out(void* p) { return static_cast<Bf16*>(p); }
+template <class Half>
+const Half* In(const void* p) {
+  return static_cast<const Half*>(p);
+}
+template <class Half>
+Half* Out(void* p) {
+  return static_cast<Half*>(p);
+}
 cudaStream_t On(void* stream) { return static_cast<cudaStream_t>(stream); }
 unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>((work + per_block - 1) / per_block); }
 unsigned PartialBlocks(int64_t work) { return static_cast<unsigned>(work < kPartialBlocks ? work : kPartialBlocks); }
 
+// body(Half{}) with the type named.
+template <class Body>
+int With(HalfType type, const Body& body) {
+  if (type == HalfType::kFp16) return body(Fp16{});
+  return body(Bf16{});
+}
+
 }  // namespace
 
-int RmsNorm(const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y,
+int RmsNorm(HalfType type, const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y,
             float* inverse, void* stream) {
   if (rows == 0) return cudaSuccess;
   const int threads = dim >= 2048 ? 256 : dim >= 1024 ? 128 : 32;
-  RmsNormKernel<<<static_cast<unsigned>(rows), threads, 0, On(stream)>>>(In(x), In(weight), offset, eps, dim, Out(y),
-                                                                         inverse);
-  return cudaGetLastError();
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    RmsNormKernel<<<static_cast<unsigned>(rows), threads, 0, On(stream)>>>(In<Half>(x), In<Half>(weight), offset, eps,
+                                                                           dim, Out<Half>(y), inverse);
+    return cudaGetLastError();
+  });
 }
 
 int64_t RmsNormPartials(int64_t rows) { return PartialBlocks(rows); }
 
-int RmsNormBackward(const void* x, const void* weight, const float* inverse, const void* dy, float offset, int64_t rows,
+int RmsNormBackward(HalfType type, const void* x, const void* weight, const float* inverse, const void* dy, float offset, int64_t rows,
                     int64_t dim, void* dx, float* dweight_partial, void* stream) {
   if (rows == 0) return cudaSuccess;
-  const auto run = [&](auto* kernel) {
-    kernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In(x), In(weight), inverse, In(dy), offset, rows, dim,
-                                                             Out(dx), dweight_partial);
-    return static_cast<int>(cudaGetLastError());
-  };
-  constexpr int64_t kStep = kThreads * 8;
-  if (dim <= kStep) return run(RmsNormBackwardKernel<1>);
-  if (dim <= 2 * kStep) return run(RmsNormBackwardKernel<2>);
-  if (dim <= 4 * kStep) return run(RmsNormBackwardKernel<4>);
-  return run(RmsNormBackwardKernel<8>);
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    const auto run = [&](auto* kernel) {
+      kernel<<<PartialBlocks(rows), kThreads, 0, On(stream)>>>(In<Half>(x), In<Half>(weight), inverse, In<Half>(dy),
+                                                               offset, rows, dim, Out<Half>(dx), dweight_partial);
+      return cudaGetLastError();
+    };
+    constexpr int64_t kStep = kThreads * 8;
+    if (dim <= kStep) return run(RmsNormBackwardKernel<Half, 1>);
+    if (dim <= 2 * kStep) return run(RmsNormBackwardKernel<Half, 2>);
+    if (dim <= 4 * kStep) return run(RmsNormBackwardKernel<Half, 4>);
+    return run(RmsNormBackwardKernel<Half, 8>);
+  });
 }
 
-int NormRotate(const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
+int NormRotate(HalfType type, const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
                const RotateShape& s, void* y, void* stream) {
   if (s.tokens == 0) return cudaSuccess;
-  NormRotateKernel<<<Blocks(s.tokens * (s.heads + 2 * s.kv_heads), kWarps), kThreads, 0, On(stream)>>>(
-      In(qkv), In(query_norm), In(key_norm), cos, sin, s, Out(y));
-  return cudaGetLastError();
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    NormRotateKernel<<<Blocks(s.tokens * (s.heads + 2 * s.kv_heads), kWarps), kThreads, 0, On(stream)>>>(
+        In<Half>(qkv), In<Half>(query_norm), In<Half>(key_norm), cos, sin, s, Out<Half>(y));
+    return cudaGetLastError();
+  });
 }
 
 int64_t NormRotatePartials(int64_t tokens) { return PartialBlocks(tokens) * 2; }
 
-int NormRotateBackward(const void* qkv, const void* query_norm, const void* key_norm, const float* cos,
+int NormRotateBackward(HalfType type, const void* qkv, const void* query_norm, const void* key_norm, const float* cos,
                        const float* sin, const void* dy, const RotateShape& s, void* dqkv, float* dnorm_partial,
                        void* stream) {
   if (s.tokens == 0) return cudaSuccess;
-  NormRotateBackwardKernel<<<static_cast<unsigned>(NormRotatePartials(s.tokens)), kThreads, 0, On(stream)>>>(
-      In(qkv), In(query_norm), In(key_norm), cos, sin, In(dy), s, Out(dqkv), dnorm_partial);
-  return cudaGetLastError();
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    NormRotateBackwardKernel<<<static_cast<unsigned>(NormRotatePartials(s.tokens)), kThreads, 0, On(stream)>>>(
+        In<Half>(qkv), In<Half>(query_norm), In<Half>(key_norm), cos, sin, In<Half>(dy), s, Out<Half>(dqkv),
+        dnorm_partial);
+    return cudaGetLastError();
+  });
 }
 
-int Gated(const void* gate_up, bool gelu, int64_t rows, int64_t width, void* y, void* stream) {
+int Gated(HalfType type, const void* gate_up, bool gelu, int64_t rows, int64_t width, void* y, void* stream) {
   if (rows == 0) return cudaSuccess;
-  GatedKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In(gate_up), gelu, width, rows * width,
-                                                                               Out(y));
-  return cudaGetLastError();
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    GatedKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(In<Half>(gate_up), gelu, width,
+                                                                                 rows * width, Out<Half>(y));
+    return cudaGetLastError();
+  });
 }
 
-int GatedBackward(const void* gate_up, const void* dy, bool gelu, int64_t rows, int64_t width, void* dgate_up, void* y,
+int GatedBackward(HalfType type, const void* gate_up, const void* dy, bool gelu, int64_t rows, int64_t width, void* dgate_up, void* y,
                   void* stream) {
   if (rows == 0) return cudaSuccess;
-  GatedBackwardKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(
-      In(gate_up), In(dy), gelu, width, rows * width, Out(dgate_up), Out(y));
-  return cudaGetLastError();
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    GatedBackwardKernel<<<Blocks(rows * width, kThreads * 8), kThreads, 0, On(stream)>>>(
+        In<Half>(gate_up), In<Half>(dy), gelu, width, rows * width, Out<Half>(dgate_up), Out<Half>(y));
+    return cudaGetLastError();
+  });
 }
 
 int LogProbRows(const float* logits, const int64_t* targets, float inverse_temperature, int64_t rows, int64_t vocab,
@@ -505,22 +583,27 @@ int LogProbRows(const float* logits, const int64_t* targets, float inverse_tempe
   return cudaGetLastError();
 }
 
-int LogProbRowsBackward(const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
+int LogProbRowsBackward(HalfType type, const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
                         const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t rows,
                         int64_t vocab, void* dlogits, void* stream) {
   if (rows == 0) return cudaSuccess;
   const bool wide = vocab % 4 == 0;
   const unsigned blocks = static_cast<unsigned>(rows) * Blocks(vocab, wide ? kThreads * 4 : kThreads);
-  auto* kernel = wide ? LogProbBackwardKernel<4> : LogProbBackwardKernel<1>;
-  kernel<<<blocks, kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy,
-                                              inverse_temperature, vocab, Out(dlogits));
-  return cudaGetLastError();
+  return With(type, [&](auto half) {
+    using Half = decltype(half);
+    auto* kernel = wide ? LogProbBackwardKernel<Half, 4> : LogProbBackwardKernel<Half, 1>;
+    kernel<<<blocks, kThreads, 0, On(stream)>>>(logits, targets, log_sums, entropy, dlog_probs, dentropy,
+                                                inverse_temperature, vocab, Out<Half>(dlogits));
+    return cudaGetLastError();
+  });
 }
 
 int AdamW(const AdamWArgs& args, void* stream) {
   if (args.count == 0) return cudaSuccess;
-  AdamWKernel<<<Blocks(args.count, kThreads), kThreads, 0, On(stream)>>>(args);
-  return cudaGetLastError();
+  return With(args.type, [&](auto half) {
+    AdamWKernel<decltype(half)><<<Blocks(args.count, kThreads), kThreads, 0, On(stream)>>>(args);
+    return cudaGetLastError();
+  });
 }
 
 const char* ErrorText(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
