@@ -60,7 +60,7 @@ struct RlSettings {
   int64_t lag = 0;
   bool overlap = false;
   int64_t micro_batch_tokens = 8192;
-  bool share_prefixes = false;
+  bool share_prefixes = true;
   double kl_coefficient = 0;
   LossSettings loss;
   bool stream = false;
