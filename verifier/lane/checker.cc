@@ -199,8 +199,9 @@ absl::StatusOr<std::optional<Finding>> Checker::ReplayWithoutKernels(Run& run, c
     return run.runner->RunChecked(ThreadOrder::kForward, 0, /*kernels_off=*/true, deadline);
   }));
   if (!report.ok()) return std::optional<Finding>();  // host code may well need what its kernels did not do
-  HONE_ASSIGN_OR_RETURN(const std::optional<Finding> finding, CompareOutputs(run, check, 0));
-  if (finding || !run.HasOutput(check)) return std::optional<Finding>();
+  // Only whether: without its kernels a candidate's outputs are wrong, and to say how takes a host seconds for a large one.
+  HONE_ASSIGN_OR_RETURN(const std::optional<Difference> difference, FindDifference(run, check, 0));
+  if (difference || !run.HasOutput(check)) return std::optional<Finding>();
   const char* rule = run.result.launches == 0 ? "zero_launches" : "decoy_kernel";
   if (!run.policy.Applies(rule)) return std::optional<Finding>();
   if (run.result.launches == 0) return Cheat(rule, "the outputs are right, and no kernel was launched");
@@ -374,63 +375,67 @@ absl::StatusOr<bool> Checker::AnswersAnother(const Run& run, const CheckCase& ch
   return false;
 }
 
-absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const CheckCase& check, int set) {
+absl::StatusOr<std::optional<Checker::Difference>> Checker::FindDifference(Run& run, const CheckCase& check, int set) {
   const auto work = run.budget.CountWork();
   const DeviceTable& device = device_->table();
   const CallPlan& plan = check.pool->plan();
   for (size_t t = 0; t < plan.tensors.size(); ++t) {
     if (!run.IsOutput(t)) continue;
-    const Window& window = run.windows[t];
     const TensorSpec& spec = plan.tensors[t];
     const auto bytes = static_cast<uint64_t>(spec.Bytes());
     unsigned char* base = stage_.outputs(0).data() + run.InStage(t);
     const uint64_t offset = run.tensor_offsets[t];
-
     const uint64_t begin = offset - std::min(offset, kWatched);
-    const uint64_t end = std::min(window.bytes, offset + bytes + kWatched);
+    const uint64_t end = std::min(run.windows[t].bytes, offset + bytes + kWatched);
     const Span around[] = {{base + begin, offset - begin}, {base + offset + bytes, end - offset - bytes}};
     uint64_t before = 0, after = 0;
     HONE_RETURN_IF_ERROR(
         device_->Check(device.count_changed(device_->get(), &around[0], 1, run.poison, &before), "reading an output"));
     HONE_RETURN_IF_ERROR(
         device_->Check(device.count_changed(device_->get(), &around[1], 1, run.poison, &after), "reading an output"));
-    if (before + after > 0) {
-      Finding finding;
-      finding.message = absl::StrCat("out-of-bounds write ", before > 0 ? "before" : "past the end of", " `", spec.name,
-                                     "`", check.label.empty() ? "" : absl::StrCat(" (", check.label, ")"));
-      return finding;
-    }
+    if (before > 0) return Difference{t, Difference::Where::kBefore};
+    if (after > 0) return Difference{t, Difference::Where::kAfter};
     const Tolerance tolerance = ToleranceFor(run.job.task, spec.dtype);
     Comparison comparison{base + offset, check.pool->Data(set, t), static_cast<uint64_t>(spec.Elements()),
                           static_cast<int>(spec.dtype), tolerance.atol, tolerance.rtol, run.poison};
     uint64_t differing = 0;
     HONE_RETURN_IF_ERROR(
         device_->Check(device.compare(device_->get(), &comparison, 1, &differing), "comparing an output"));
-    if (differing == 0) continue;
-    if (run.result.finding) {  // the first one is described already
-      Finding another;
-      another.status = VerdictStatus::kIncorrect;
-      return another;
-    }
-    std::vector<unsigned char> got(bytes), want(bytes);
-    HONE_RETURN_IF_ERROR(
-        device_->Check(device.copy_out(device_->get(), got.data(), base + offset, bytes), "reading an output"));
-    HONE_RETURN_IF_ERROR(device_->Check(
-        device.copy_out(device_->get(), want.data(), check.pool->Data(set, t), bytes), "reading an expected output"));
-    HONE_ASSIGN_OR_RETURN(const bool replayed, AnswersAnother(run, check, set, t, got));
-    if (replayed) {
-      return Cheat("replayed_output", absl::StrCat("`", spec.name, "` is the answer to other inputs of the same shape",
-                                                   check.label.empty() ? "" : absl::StrCat(" (", check.label, ")")));
-    }
-    const OutputPair pair{&spec, got.data(), want.data(), run.poison};
-    Finding finding;
-    finding.status = VerdictStatus::kIncorrect;
-    finding.mismatch = DescribeMismatch(pair, tolerance, check.label);
-    finding.message = absl::StrCat("`", spec.name, "` is wrong: ", finding.mismatch->diagnosis,
-                                   check.label.empty() ? "" : absl::StrCat(" (", check.label, ")"));
+    if (differing > 0) return Difference{t, Difference::Where::kInside};
+  }
+  return std::optional<Difference>();
+}
+
+absl::StatusOr<std::optional<Finding>> Checker::CompareOutputs(Run& run, const CheckCase& check, int set) {
+  HONE_ASSIGN_OR_RETURN(const std::optional<Difference> difference, FindDifference(run, check, set));
+  if (!difference) return std::optional<Finding>();
+  const auto work = run.budget.CountWork();
+  const DeviceTable& device = device_->table();
+  const TensorSpec& spec = check.pool->plan().tensors[difference->tensor];
+  const std::string at = check.label.empty() ? "" : absl::StrCat(" (", check.label, ")");
+  Finding finding;
+  if (difference->where != Difference::Where::kInside) {
+    const bool before = difference->where == Difference::Where::kBefore;
+    finding.message = absl::StrCat("out-of-bounds write ", before ? "before" : "past the end of", " `", spec.name, "`", at);
     return finding;
   }
-  return std::optional<Finding>();
+  finding.status = VerdictStatus::kIncorrect;
+  if (run.result.finding) return finding;  // the first one is described already
+  const size_t t = difference->tensor;
+  std::vector<unsigned char> got(static_cast<size_t>(spec.Bytes())), want(got.size());
+  HONE_RETURN_IF_ERROR(device_->Check(
+      device.copy_out(device_->get(), got.data(), stage_.outputs(0).data() + run.InStage(t) + run.tensor_offsets[t], got.size()),
+      "reading an output"));
+  HONE_RETURN_IF_ERROR(device_->Check(
+      device.copy_out(device_->get(), want.data(), check.pool->Data(set, t), want.size()), "reading an expected output"));
+  HONE_ASSIGN_OR_RETURN(const bool replayed, AnswersAnother(run, check, set, t, got));
+  if (replayed) {
+    return Cheat("replayed_output", absl::StrCat("`", spec.name, "` is the answer to other inputs of the same shape", at));
+  }
+  const OutputPair pair{&spec, got.data(), want.data(), run.poison};
+  finding.mismatch = DescribeMismatch(pair, ToleranceFor(run.job.task, spec.dtype), check.label);
+  finding.message = absl::StrCat("`", spec.name, "` is wrong: ", finding.mismatch->diagnosis, at);
+  return finding;
 }
 
 }  // namespace hone::verifier

@@ -53,6 +53,13 @@ class Checker {
   /// Whether an output that is wrong for a set is right for another one of the same shape.
   absl::StatusOr<bool> AnswersAnother(const Run& run, const CheckCase& check, int set, size_t tensor,
                                       const std::vector<unsigned char>& got);
+  /// The first output of the last call that is wrong, or beside which something was written.
+  struct Difference {
+    size_t tensor = 0;
+    enum class Where { kBefore, kAfter, kInside } where = Where::kInside;
+  };
+  absl::StatusOr<std::optional<Difference>> FindDifference(Run& run, const CheckCase& check, int set);
+  /// That, explained.
   absl::StatusOr<std::optional<Finding>> CompareOutputs(Run& run, const CheckCase& check, int set);
   absl::StatusOr<std::optional<Finding>> CheckPrecision(Run& run, const CheckCase& check, const std::vector<double>& own_errors);
   absl::Status FillStage(Run& run, const CheckCase& check, int set);

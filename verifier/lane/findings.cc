@@ -392,19 +392,24 @@ double RelativeError(const TensorSpec& spec, const unsigned char* got, const uns
 
 double LargeError(const TensorSpec& spec, const unsigned char* got, const unsigned char* want, int64_t elements) {
   constexpr int64_t kShare = 16;
-  std::vector<std::pair<double, double>> finite;  // {error, size}
+  const auto each_finite = [&](auto visit) {
+    for (int64_t i = 0; i < elements; ++i) {
+      const double a = ElementAt(spec.dtype, got, i);
+      const double b = ElementAt(spec.dtype, want, i);
+      if (std::isfinite(a) && std::isfinite(b)) visit(std::fabs(a - b), std::fabs(b));
+    }
+  };
   double squares = 0;
-  for (int64_t i = 0; i < elements; ++i) {
-    const double a = ElementAt(spec.dtype, got, i);
-    const double b = ElementAt(spec.dtype, want, i);
-    if (!std::isfinite(a) || !std::isfinite(b)) continue;
-    finite.emplace_back(std::fabs(a - b), std::fabs(b));
-    squares += b * b;
-  }
+  int64_t count = 0;
+  each_finite([&](double, double size) {
+    squares += size * size;
+    ++count;
+  });
   if (squares == 0) return 0;
-  const double typical = std::sqrt(squares / static_cast<double>(finite.size()));
+  const double typical = std::sqrt(squares / static_cast<double>(count));
   std::vector<double> errors;
-  for (const auto& [error, size] : finite) errors.push_back(error / std::max(size, typical));
+  errors.reserve(static_cast<size_t>(count));
+  each_finite([&](double error, double size) { errors.push_back(error / std::max(size, typical)); });
   const auto at = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() - 1 - errors.size() / kShare);
   std::nth_element(errors.begin(), at, errors.end());
   return *at;
