@@ -1,12 +1,13 @@
 // `hone eval policy`: what a policy achieves on tasks that it was not trained on: Pass@1, share of tasks solved, fast_1 and
 // geometric mean speedup, with bootstrap intervals over tasks. Leaves in the run's folder:
 //
-//   policy.jsonl.zst   every group sampled, with verdicts; an interrupted run goes on after it
+//   policy.jsonl.zst   every group sampled, with verdicts; an interrupted run goes on after it, and one resumed with more samples a
+//                      task adds those that are missing
 //   policy.json        the figures, and the tasks left out with their reasons
 //   policy_<protocol>.jsonl.zst   with timed_again: right samples measured anew under that protocol, a group a task
 //
-// A sample's draws depend on the run's seed, the task and the sample's index alone: runs of equal seeds before and after
-// training draw alike, whichever tasks they share.
+// A sample's draws depend on the run's seed, the task and the sample's index alone (added samples: on how many there were, too):
+// runs of equal seeds before and after training draw alike, whichever tasks they share.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -160,18 +161,21 @@ class PolicyEvaluation {
   absl::Status Run(const Admitted& admitted) {
     HONE_RETURN_IF_ERROR(ReadDone());
     HONE_ASSIGN_OR_RETURN(journal_, JournalWriter::Open(folder_.Path("policy.jsonl.zst")));
-    std::vector<const Problem*> open;
+    std::map<int64_t, std::vector<const Problem*>> open;  // by samples that they have
     for (const Problem& problem : admitted.problems) {
-      if (done_.count(problem.task.id) == 0) open.push_back(&problem);
+      const int64_t has = Samples(problem.task.id);
+      if (has < config_.sampling.samples) open[has].push_back(&problem);
     }
     const SteadyTime start = SteadyTime::Now();
     Progress progress("evaluate", static_cast<int64_t>(admitted.problems.size()));
-    for (size_t first = 0; first < open.size(); first += static_cast<size_t>(config_.batch)) {
-      HONE_RETURN_IF_ERROR(Interrupted());
-      if (config_.max_seconds > 0 && SteadyTime::Now() - start > absl::Seconds(config_.max_seconds)) break;
-      const size_t count = std::min(static_cast<size_t>(config_.batch), open.size() - first);
-      HONE_RETURN_IF_ERROR(Batch({open.data() + first, count}));
-      progress.Update(static_cast<int64_t>(groups_.size()), absl::StrFormat("Pass@1 %.3f", rollout::Evaluate(groups_).correct_rate.value));
+    for (const auto& [has, problems] : open) {
+      for (size_t first = 0; first < problems.size(); first += static_cast<size_t>(config_.batch)) {
+        HONE_RETURN_IF_ERROR(Interrupted());
+        if (config_.max_seconds > 0 && SteadyTime::Now() - start > absl::Seconds(config_.max_seconds)) break;
+        const size_t count = std::min(static_cast<size_t>(config_.batch), problems.size() - first);
+        HONE_RETURN_IF_ERROR(Batch({problems.data() + first, count}, has));
+        progress.Update(Complete(admitted), absl::StrFormat("Pass@1 %.3f", rollout::Evaluate(groups_).correct_rate.value));
+      }
     }
     progress.Finish();
     HONE_RETURN_IF_ERROR(WriteFigures(admitted));
@@ -182,8 +186,19 @@ class PolicyEvaluation {
  private:
   absl::Status ReadDone() {
     HONE_ASSIGN_OR_RETURN(groups_, ReadGroups(folder_.Path("policy.jsonl.zst")));
-    for (const Group& group : groups_) done_.insert(group.task_id);
+    for (const Group& group : groups_) samples_[group.task_id] += static_cast<int64_t>(group.episodes.size());
     return absl::OkStatus();
+  }
+
+  int64_t Samples(const std::string& task_id) const {
+    const auto found = samples_.find(task_id);
+    return found == samples_.end() ? 0 : found->second;
+  }
+
+  // Tasks that have all their samples.
+  int64_t Complete(const Admitted& admitted) const {
+    return std::count_if(admitted.problems.begin(), admitted.problems.end(),
+                         [&](const Problem& problem) { return Samples(problem.task.id) >= config_.sampling.samples; });
   }
 
   static absl::StatusOr<std::vector<Group>> ReadGroups(const std::string& path) {
@@ -235,15 +250,17 @@ class PolicyEvaluation {
       }
       HONE_RETURN_IF_ERROR(journal->Append(right));
       HONE_RETURN_IF_ERROR(journal->Sync());
+      done.insert(right.task_id);
       timed.push_back(std::move(right));
     }
     progress.Finish();
     return absl::OkStatus();
   }
 
-  absl::Status Batch(absl::Span<const Problem* const> problems) {
+  /// The samples that tasks which have `has` lack: further ones are another group, with draws of its own.
+  absl::Status Batch(absl::Span<const Problem* const> problems, int64_t has) {
     EpisodeSettings episodes;
-    episodes.group_size = config_.sampling.samples;
+    episodes.group_size = config_.sampling.samples - has;
     episodes.turns = config_.sampling.turns;
     episodes.max_tokens = config_.max_tokens;
     episodes.temperature = config_.sampling.temperature;
@@ -251,14 +268,18 @@ class PolicyEvaluation {
     rollout::EpisodeDriver driver = MakeDriver(parts_, episodes);
     std::vector<rollout::GroupRequest> requests;
     for (const Problem* problem : problems) {
-      rollout::GroupRequest request{problem->task.id, problem->task, {}, false, {}};
+      const std::string id = has == 0 ? problem->task.id : absl::StrCat(problem->task.id, "+", has);
+      rollout::GroupRequest request{id, problem->task, {}, false, {}};
       HONE_ASSIGN_OR_RETURN(request.prompt_ids, parts_.prompter->TaskPrompt(*problem));
       requests.push_back(std::move(request));
     }
     HONE_ASSIGN_OR_RETURN(const std::vector<Group> groups, driver.Run(requests, SamplingSeed(config_.seed, -1)));
     seconds_["generate"] += driver.seconds().generate;
     seconds_["verify"] += driver.seconds().verify;
-    for (const Group& group : groups) HONE_RETURN_IF_ERROR(journal_->Append(group));
+    for (const Group& group : groups) {
+      HONE_RETURN_IF_ERROR(journal_->Append(group));
+      samples_[group.task_id] += static_cast<int64_t>(group.episodes.size());
+    }
     groups_.insert(groups_.end(), groups.begin(), groups.end());
     return journal_->Sync();
   }
@@ -266,7 +287,8 @@ class PolicyEvaluation {
   absl::Status WriteFigures(const Admitted& admitted) {
     const rollout::Evaluation evaluation = rollout::Evaluate(groups_);
     nlohmann::json json = nlohmann::json::parse(rollout::ToJson(evaluation));
-    json["complete"] = groups_.size() == admitted.problems.size();
+    const size_t complete = static_cast<size_t>(Complete(admitted));
+    json["complete"] = complete == admitted.problems.size();
     json["samples_per_task"] = config_.sampling.samples;
     json["temperature"] = config_.sampling.temperature;
     json["seed"] = config_.seed;
@@ -278,7 +300,7 @@ class PolicyEvaluation {
     for (const LeftOut& out : admitted.left_out) json["left_out"].push_back({{"task", out.task}, {"reason", out.reason}});
     HONE_RETURN_IF_ERROR(WriteFileAtomically(folder_.Path("policy.json"), json.dump(2) + "\n"));
     std::fputs(rollout::ToText(evaluation).c_str(), stdout);
-    absl::PrintF("%d tasks left out, %d not reached\n", admitted.left_out.size(), admitted.problems.size() - groups_.size());
+    absl::PrintF("%d tasks left out, %d not reached\n", admitted.left_out.size(), admitted.problems.size() - complete);
     return absl::OkStatus();
   }
 
@@ -286,7 +308,7 @@ class PolicyEvaluation {
   RolloutParts parts_;
   RunFolder& folder_;
   std::unique_ptr<JournalWriter> journal_;
-  std::set<std::string> done_;
+  std::map<std::string, int64_t> samples_;  // by task
   std::vector<Group> groups_;
   std::map<std::string, std::vector<Group>> again_;  // by protocol
   std::map<std::string, double> seconds_ = {{"generate", 0}, {"verify", 0}};

@@ -9,6 +9,21 @@
 
 namespace hone::cli {
 
+namespace {
+
+// Whether nothing but speed tells the group's first answers apart: all right, or all wrong. INFRA is neither.
+bool Settled(const Group& group) {
+  int64_t right = 0, judged = 0;
+  for (const Episode& episode : group.episodes) {
+    if (episode.turns.empty() || episode.turns[0].verdict.status == VerdictStatus::kInfra) continue;
+    ++judged;
+    right += episode.turns[0].verdict.ok() ? 1 : 0;
+  }
+  return judged > 0 && (right == 0 || right == judged);
+}
+
+}  // namespace
+
 PromptDraws::PromptDraws(const RlSettings& settings, const RolloutParts& parts, rollout::ExemplarStore* exemplars)
     : settings_(settings),
       parts_(parts),
@@ -82,8 +97,9 @@ absl::Status PromptDraws::Learn(const std::vector<Group>& groups, int64_t step) 
     if (drawn == drawn_.end()) return absl::InternalError(absl::StrCat("group ", group.id, " was not drawn"));
     if (drawn->second) {
       HONE_RETURN_IF_ERROR(retry_.Report(*drawn->second, group, step));
-    } else if (settings_.retry.enabled) {
-      retry_.Offer(group, step);
+    } else {
+      parts_.problems->Report(group.task_id, Settled(group));
+      if (settings_.retry.enabled) retry_.Offer(group, step);
     }
     drawn_.erase(drawn);
     if (exemplars_ != nullptr) HONE_RETURN_IF_ERROR(OfferExemplars(group));

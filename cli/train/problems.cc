@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -25,6 +26,7 @@ class Generated : public ProblemSource {
   Generated(uint64_t seed, double named_share) : generator_(seed, Options(named_share)), named_share_(named_share) {}
 
   absl::StatusOr<Problem> Next() override { return ProblemOf(generator_.NextTask()); }
+  void Report(const std::string&, bool) override {}  // every task is a new one
 
   absl::StatusOr<Problem> ById(const std::string& task_id) override {
     const std::optional<rollout::Program> program = rollout::ParseKey(task_id);
@@ -59,12 +61,24 @@ class Generated : public ProblemSource {
 
 class Collected : public ProblemSource {
  public:
-  Collected(std::vector<Task> train, std::vector<Task> held_out, uint64_t seed, verifier::Client& client)
-      : train_(std::move(train)), held_out_(std::move(held_out)), random_(seed), client_(client) {}
+  Collected(std::vector<Task> train, std::vector<Task> held_out, double settled_share, uint64_t seed, verifier::Client& client)
+      : train_(std::move(train)), held_out_(std::move(held_out)), settled_share_(settled_share), random_(seed), client_(client) {}
 
   absl::StatusOr<Problem> Next() override {
-    if (next_ == order_.size()) Shuffle();
-    return ProblemOf(train_[order_[next_++]]);
+    for (;;) {
+      if (next_ == order_.size()) Shuffle();
+      const Task& task = train_[order_[next_++]];
+      if (settled_.count(task.id) == 0 || random_.Chance(settled_share_)) return ProblemOf(task);
+    }
+  }
+
+  void Report(const std::string& task_id, bool settled) override {
+    if (settled_share_ == 1) return;
+    if (settled) {
+      settled_.insert(task_id);
+    } else {
+      settled_.erase(task_id);
+    }
   }
 
   absl::StatusOr<Problem> ById(const std::string& task_id) override {
@@ -84,7 +98,7 @@ class Collected : public ProblemSource {
   }
 
   std::string Save() const override {
-    return nlohmann::json{{"random", random_.state()}, {"order", order_}, {"next", next_}}.dump();
+    return nlohmann::json{{"random", random_.state()}, {"order", order_}, {"next", next_}, {"settled", settled_}}.dump();
   }
   absl::Status Restore(const std::string& text) override {
     const nlohmann::json state = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -96,7 +110,13 @@ class Collected : public ProblemSource {
       order.push_back(index.get<size_t>());
     }
     if (!state["next"].is_number_unsigned() || state["next"].get<size_t>() > order.size()) return Unusable();
+    std::set<std::string> settled;
+    for (const auto& id : state.value("settled", nlohmann::json::array())) {
+      if (!id.is_string()) return Unusable();
+      settled.insert(id.get<std::string>());
+    }
     random_ = rollout::SplitMix(state["random"].get<uint64_t>());
+    settled_ = std::move(settled);
     order_ = std::move(order);
     next_ = state["next"].get<size_t>();
     return absl::OkStatus();
@@ -121,6 +141,8 @@ class Collected : public ProblemSource {
 
   std::vector<Task> train_;
   std::vector<Task> held_out_;
+  double settled_share_;
+  std::set<std::string> settled_;  // ids
   rollout::SplitMix random_;
   std::vector<size_t> order_;
   size_t next_ = 0;
@@ -160,7 +182,7 @@ absl::StatusOr<std::unique_ptr<ProblemSource>> CollectedProblems(const TaskSetti
     return absl::InvalidArgumentError(absl::StrCat("tasks.from: ", path, " has no task to train on: ", held_out.size(),
                                                    " held out, ", weak, " weak"));
   }
-  return std::make_unique<Collected>(std::move(train), std::move(held_out), seed, client);
+  return std::make_unique<Collected>(std::move(train), std::move(held_out), settings.settled_share, seed, client);
 }
 
 }  // namespace hone::cli

@@ -28,27 +28,28 @@ def load_worker():
     return module
 
 
-def bytes_of(worker, source, sizes):
+def bytes_of(worker, source, sizes, dtype="float32"):
     """Of a call's tensors; raises where the module does not run at these sizes."""
-    traced = worker.Trace(worker.Reference(source, sizes, "float32"), meta=True)
+    traced = worker.Trace(worker.Reference(source, sizes, dtype), meta=True)
     plain = set(re.findall(r"^([A-Za-z_]\w*)\s*=\s*\d", source, re.MULTILINE))  # of "depth, height = 16, 32" neither can be set
     traced.constants = {name: value for name, value in traced.constants.items() if name in plain}
     return sum(t.numel() * t.element_size() for _, _, t in traced.tensors), traced
 
 
-def shrink(worker, source, sizes, limit, keep_above, layout):
-    """`sizes` with constants halved, the largest first, until a call takes at most `limit` bytes."""
+def shrink(worker, source, sizes, limit, keep_above, layout, dtype="float32", names=None):
+    """`sizes` with constants (those of `names`, or all) halved, the largest first, until a call takes at most `limit` bytes."""
     sizes = dict(sizes)
-    now, traced = bytes_of(worker, source, sizes)
+    now, traced = bytes_of(worker, source, sizes, dtype)
     stuck = set()
     while now > limit:
-        values = {n: v for n, v in traced.constants.items() if n not in stuck and v > keep_above}
+        values = {n: v for n, v in traced.constants.items()
+                  if n not in stuck and v > keep_above and (names is None or n in names)}
         if not values:
             break
         name = max(values, key=values.get)
         trial = {**sizes, name: values[name] // 2}
         try:
-            smaller, changed = bytes_of(worker, source, trial)
+            smaller, changed = bytes_of(worker, source, trial, dtype)
         except Exception:
             stuck.add(name)
             continue

@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
 #include <set>
 
 #include "base/file.h"
@@ -76,6 +77,34 @@ TEST_CASE("A weak task is trained on when it is allowed by name", "[cli][train]"
   CHECK(seen.count("w") == 1);
   tasks.settings.allow_weak = {"x"};
   CHECK_THAT(std::string(CollectedProblems(tasks.settings, 3, client).status().message()), ContainsSubstring("no task x"));
+}
+
+TEST_CASE("A task whose answers were all right or all wrong comes in a share of the rounds, and in all again once they differ",
+          "[cli][train]") {
+  Tasks tasks;
+  DescribingClient client;
+  tasks.settings.settled_share = 0.25;
+  const auto source = CollectedProblems(tasks.settings, 3, client).value();
+  const auto count = [&](int draws) {
+    std::map<std::string, int> times;
+    for (int i = 0; i < draws; ++i) ++times[NextId(*source)];
+    return times;
+  };
+  source->Report("a", /*settled=*/true);
+  std::map<std::string, int> times = count(900);  // a quarter of a round's weight for a: 100, 400, 400 of 900 in the mean
+  CHECK(times["a"] > 60);
+  CHECK(times["a"] < 140);
+  CHECK(times["b"] > 360);
+  const auto resumed = CollectedProblems(tasks.settings, 4, client).value();
+  REQUIRE(resumed->Restore(source->Save()).ok());
+  for (int i = 0; i < 50; ++i) CHECK(NextId(*resumed) == NextId(*source));
+  source->Report("a", /*settled=*/false);
+  count(3);  // what is left of a round
+  times = count(300);
+  CHECK(times["a"] >= 99);
+  CHECK(times["a"] <= 101);
+  for (const char* id : {"a", "b", "c"}) source->Report(id, true);
+  CHECK(!NextId(*source).empty());  // all settled: they come all the same
 }
 
 TEST_CASE("A source goes on from its saved state, whatever kind it is", "[cli][train]") {
