@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Data, on a CPU: tasks to evaluate on, demonstrations that the verifier accepted, the tasks to train on, and what the
-# decontamination check says of all of them. $KERNELBENCH is a checkout's tasks as JSONL (level, problem_id, name, code).
+# decontamination check says of all of them. $KERNELBENCH is a checkout's tasks as JSONL (level, problem_id, name, code); $RECORDS
+# journals of earlier reinforcement, whose tasks without anything left to learn are not given again.
 . "$(dirname "$0")/common.sh"
 mkdir -p "$DATA"
 python=${HONE_PYTHON:-python3}
@@ -33,3 +34,6 @@ draw rl 2 families "${PER_RL_FAMILY:-2}" 0
   echo "\$ hone tasks decontaminate: demonstrations"
   "$HONE/hone" tasks decontaminate --training "$DATA/sft.jsonl" "${evaluation[@]}" --threshold "$threshold" --show 15
 } | sed "s#$DATA/##g" | tee "$DATA/decontamination.txt"
+records=()
+for journal in ${RECORDS:-}; do records+=(--records "$journal"); done
+"$python" "$here/rl_tasks.py" "$DATA/train_tasks.jsonl" "$DATA/reinforced.jsonl" "${records[@]}" | tee "$DATA/reinforced.txt" | tail -1

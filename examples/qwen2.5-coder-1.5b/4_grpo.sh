@@ -8,4 +8,4 @@ adapter=()
 limit=()
 [ -z "${MAX_SECONDS:-}" ] || limit=(--max-seconds "$MAX_SECONDS")
 run "$name" train "$here/grpo.yaml" "${where[@]}" "${together[@]}" --set "policy.start=$MODEL" "${adapter[@]}" \
-  --set "tasks.from=$DATA/train_tasks.jsonl" "${limit[@]}" "$@"
+  --set "tasks.from=$DATA/reinforced.jsonl" "${limit[@]}" "$@"
