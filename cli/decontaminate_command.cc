@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/task_file.h"
 #include "base/task_suite.h"
@@ -55,7 +56,7 @@ std::string PromptOf(const nlohmann::json& line) {
   if (line.contains("prompt") && line["prompt"].is_string()) prompt = line["prompt"].get<std::string>();
   if (!line.contains("messages") || !line["messages"].is_array()) return prompt;
   for (const nlohmann::json& message : line["messages"]) {
-    if (message.is_object() && message.value("role", "") == "user") prompt = message.value("content", "");
+    if (message.is_object() && TextOr(message, "role") == "user") prompt = TextOr(message, "content");
   }
   return prompt;
 }
@@ -79,7 +80,7 @@ absl::StatusOr<std::optional<std::vector<Task>>> FromDataset(const std::string& 
     const std::string where = absl::StrCat(path, ":", line_number);
     Task task;
     HONE_ASSIGN_OR_RETURN(task.reference, ReferenceIn(prompt, where));
-    task.id = json.value("task_id", where);
+    task.id = TextOr(json, "task_id", where);
     if (seen.insert(task.reference).second) tasks.push_back(std::move(task));
   }
   return tasks;
@@ -115,11 +116,11 @@ void Print(const std::vector<Found>& found, const std::vector<TaskPrint>& evalua
 
 /// True when nothing was found.
 absl::StatusOr<bool> Decontaminate(const DecontaminateOptions& options) {
+  HONE_RETURN_IF_ERROR(CheckOutput("--clean", options.clean));
   HONE_ASSIGN_OR_RETURN(const std::vector<Task> training, LoadSide(options.training, Split::kTrain));
   HONE_ASSIGN_OR_RETURN(const std::vector<Task> evaluation, LoadSide(options.evaluation, Split::kHeldOut));
-  if (training.empty() || evaluation.empty()) {
-    return absl::InvalidArgumentError("no task to train on, or none to be evaluated on");
-  }
+  if (training.empty()) return absl::InvalidArgumentError("--training: no task in it");
+  if (evaluation.empty()) return absl::InvalidArgumentError("--evaluation: no task in it");
   std::vector<TaskPrint> prints;
   for (const Task& task : evaluation) prints.push_back(rollout::PrintOf(task.id, task.reference));
   std::vector<Found> found;

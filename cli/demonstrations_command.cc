@@ -184,6 +184,9 @@ absl::Status Write(const DemonstrationsOptions& options, const std::vector<Famil
 }
 
 absl::Status Run(const DemonstrationsOptions& options) {
+  HONE_RETURN_IF_ERROR(CheckOutput("--out", options.out));
+  HONE_RETURN_IF_ERROR(CheckOutput("--tasks", options.tasks));
+  HONE_RETURN_IF_ERROR(CheckOutput("--rejected", options.rejected));
   HONE_ASSIGN_OR_RETURN(std::vector<FamilyExample> examples, DrawAll(options));
   const size_t drawn = examples.size();
   HONE_ASSIGN_OR_RETURN(const int64_t copies, Decontaminate(options, examples));

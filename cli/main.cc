@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -42,6 +43,29 @@ std::string UnknownCommand(CLI::App& app, int argc, char** argv) {
   return "";
 }
 
+/// What is wrong with the words behind the chosen command, in one line.
+std::string UsageError(CLI::App& app, const CLI::ParseError& error) {
+  std::string name = "hone";
+  CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    absl::StrAppend(&name, " ", command->get_name());
+  }
+  std::string what = error.what();
+  const bool unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (const std::vector<std::string> extra = command->remaining(); unknown && !extra.empty()) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : command->get_options()) {
+      if (!option->get_lnames().empty()) options.push_back(absl::StrCat("--", option->get_lnames().front()));
+    }
+    what = extra.front().substr(0, 2) == "--"
+               ? absl::StrCat("no option '", extra.front(), "'; did you mean '", hone::NearestWord(extra.front(), options), "'?")
+               : absl::StrCat("one argument too many: '", extra.front(), "'");
+  }
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return absl::StrCat(name, ": ", what, " (", name, " --help shows all)");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -77,8 +101,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? hone::cli::kDone : hone::cli::kUsersInput;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fprintf(stderr, "%s\n", UsageError(app, error).c_str());
+    return hone::cli::kUsersInput;
   }
   return action ? action() : hone::cli::kUsersInput;
 }

@@ -1,8 +1,13 @@
 #include "cli/report_error.h"
 
-#include <cstdio>
-#include <string>
+#include <unistd.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "cli/command.h"
 
 namespace hone::cli {
@@ -22,6 +27,17 @@ int Report(const absl::Status& status) {
     default:
       return kOurFault;
   }
+}
+
+absl::Status CheckOutput(absl::string_view option, const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string folder = FolderOf(path);
+  const auto bad = [&](auto&&... why) { return absl::InvalidArgumentError(absl::StrCat(option, " ", path, ": ", why...)); };
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return bad("there is no folder ", folder);
+  if (access(folder.c_str(), W_OK) != 0) return bad("the folder ", folder, " cannot be written to");
+  if (std::filesystem::is_directory(path, error)) return bad("is a folder, not a file");
+  return absl::OkStatus();
 }
 
 void WarnOfSandbox(absl::string_view sandbox) {

@@ -125,6 +125,7 @@ absl::Status Import(const std::string& path, const std::string& out) {
   if (!absl::EndsWith(out, ".jsonl")) {
     return absl::InvalidArgumentError(absl::StrCat("--out ", out, ": a collection's name ends with .jsonl"));
   }
+  HONE_RETURN_IF_ERROR(CheckOutput("--out", out));
   std::string text;
   for (const Task& task : tasks) absl::StrAppend(&text, TaskToJson(task), "\n");
   HONE_RETURN_IF_ERROR(WriteFileAtomically(out, text));
@@ -183,6 +184,8 @@ std::string PageHead() {
 
 /// True when no task is weak or unusable.
 absl::StatusOr<bool> Audit(const AuditArguments& arguments) {
+  HONE_RETURN_IF_ERROR(CheckOutput("--markdown", arguments.markdown));
+  HONE_RETURN_IF_ERROR(CheckOutput("--out", arguments.out));
   std::string page = PageHead(), collection;
   bool sound = true;
   for (const std::string& path : arguments.paths) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/task_file.h"
 
@@ -27,46 +28,52 @@ bool Wanted(const EvalCandidate& candidate, const CandidateFilter& filter) {
   return has(filter.levels, candidate.task.level) && has(filter.ids, candidate.task.id);
 }
 
-absl::StatusOr<Task> FindTask(const std::vector<Task>& tasks, const std::string& id, const std::string& where) {
+absl::StatusOr<Task> FindTask(const std::vector<Task>& tasks, const std::string& id) {
   for (const Task& task : tasks) {
     if (task.id == id) return task;
   }
-  return absl::InvalidArgumentError(absl::StrCat(where, ": no task '", id, "'; give the tasks by --tasks"));
+  return absl::InvalidArgumentError(absl::StrCat("no task '", id, "'; give the tasks by --tasks"));
 }
 
-/// The text of field `name`; empty for none, null and "None", which published collections write for a missing answer.
-std::string TextOf(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_string()) return "";
-  const std::string text = found->get<std::string>();
+/// The error with the place before it, unless it names it already.
+absl::Status Located(const std::string& where, const absl::Status& status) {
+  if (absl::StartsWith(status.message(), where)) return status;
+  return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
+}
+
+/// The text of field `key`; empty for none, null and "None", which published collections write for a missing answer.
+absl::StatusOr<std::string> TextOf(const Json& json, const char* key) {
+  std::string text;
+  HONE_RETURN_IF_ERROR(ReadOptionalField(json, key, text));
   return absl::StripAsciiWhitespace(text) == "None" ? "" : text;
 }
 
-absl::StatusOr<EvalCandidate> FromJson(const Json& json, const std::vector<Task>& tasks, const std::string& where) {
+absl::StatusOr<Task> TaskOf(const Json& json, int problem_id, const std::vector<Task>& tasks, const std::string& where) {
+  int level = 0;
+  HONE_RETURN_IF_ERROR(ReadOptionalField(json, "level", level));
+  HONE_ASSIGN_OR_RETURN(std::string id, TextOf(json, "task"));
+  if (id.empty() && (level <= 0 || problem_id <= 0)) return absl::InvalidArgumentError("needs `task`, or `level` and `problem_id`");
+  if (id.empty()) id = KernelBenchId(level, problem_id);
+  HONE_ASSIGN_OR_RETURN(const std::string reference, TextOf(json, "reference"));
+  if (reference.empty()) return FindTask(tasks, id);
+  const Json task = {{"level", level}, {"problem_id", problem_id}, {"name", id}, {"code", reference}};
+  return TaskFromJson(task.dump(), where);
+}
+
+absl::StatusOr<EvalCandidate> ParseCandidate(absl::string_view line, const std::vector<Task>& tasks, const std::string& where) {
+  HONE_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(line));
   EvalCandidate candidate;
-  const int level = json.value("level", 0);
-  candidate.problem_id = json.value("problem_id", 0);
-  std::string id = TextOf(json, "task");
-  if (id.empty() && (level <= 0 || candidate.problem_id <= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": needs `task`, or `level` and `problem_id`"));
-  }
-  if (id.empty()) id = KernelBenchId(level, candidate.problem_id);
-  if (const std::string reference = TextOf(json, "reference"); !reference.empty()) {
-    const Json task = {{"level", level}, {"problem_id", candidate.problem_id}, {"name", id}, {"code", reference}};
-    HONE_ASSIGN_OR_RETURN(candidate.task, TaskFromJson(task.dump(), where));
-  } else {
-    HONE_ASSIGN_OR_RETURN(candidate.task, FindTask(tasks, id, where));
-  }
-  candidate.source = TextOf(json, "candidate");
-  if (const std::string format = TextOf(json, "format"); !format.empty()) {
+  HONE_RETURN_IF_ERROR(ReadOptionalField(json, "problem_id", candidate.problem_id));
+  HONE_ASSIGN_OR_RETURN(candidate.task, TaskOf(json, candidate.problem_id, tasks, where));
+  HONE_ASSIGN_OR_RETURN(candidate.source, TextOf(json, "candidate"));
+  HONE_ASSIGN_OR_RETURN(const std::string format, TextOf(json, "format"));
+  if (!format.empty()) {
     const std::optional<Format> parsed = ParseFormat(format);
-    if (!parsed)
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": format '", format, "' is none of native, torch, triton"));
+    if (!parsed) return absl::InvalidArgumentError(absl::StrCat("format '", format, "' is none of native, torch, triton"));
     candidate.format = *parsed;
   }
-  for (const char* field : {"published_speedup", "claimed_speedup"}) {
-    if (json.contains(field) && json[field].is_number()) candidate.claimed_speedup = json[field].get<double>();
+  for (const char* key : {"published_speedup", "claimed_speedup"}) {
+    if (json.contains(key) && json[key].is_number()) candidate.claimed_speedup = json[key].get<double>();
   }
   candidate.id = candidate.task.id;
   if (json.contains("sample")) absl::StrAppend(&candidate.id, "#", json["sample"].dump());
@@ -81,14 +88,9 @@ absl::StatusOr<std::vector<EvalCandidate>> FromLines(const std::string& path, co
     ++number;
     if (absl::StripAsciiWhitespace(line).empty()) continue;
     const std::string where = absl::StrCat(path, ":", number);
-    const Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, ": not a JSON object"));
-    try {
-      HONE_ASSIGN_OR_RETURN(EvalCandidate candidate, FromJson(json, tasks, where));
-      candidates.push_back(std::move(candidate));
-    } catch (const Json::exception& error) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": ", error.what()));
-    }
+    absl::StatusOr<EvalCandidate> candidate = ParseCandidate(line, tasks, where);
+    if (!candidate.ok()) return Located(where, candidate.status());
+    candidates.push_back(*std::move(candidate));
   }
   return candidates;
 }
@@ -116,7 +118,9 @@ absl::StatusOr<std::vector<EvalCandidate>> FromFolder(const std::string& path, c
   for (const std::string& file : files) {
     const auto [id, sample] = NamesOf(std::filesystem::path(file).stem());
     EvalCandidate candidate;
-    HONE_ASSIGN_OR_RETURN(candidate.task, FindTask(tasks, id, file));
+    absl::StatusOr<Task> task = FindTask(tasks, id);
+    if (!task.ok()) return Located(file, task.status());
+    candidate.task = *std::move(task);
     HONE_ASSIGN_OR_RETURN(candidate.source, ReadFile(file));
     candidate.format = absl::EndsWith(file, ".cu") ? Format::kNative : Format::kTorch;
     candidate.id = sample.empty() ? id : absl::StrCat(id, "#", sample);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/journal.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 
 namespace hone::cli {
@@ -28,6 +29,23 @@ bool Compiled(VerdictStatus status) {
   }
 }
 
+absl::StatusOr<EvalResult> ParseResult(absl::string_view line) {
+  HONE_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(line));
+  EvalResult result;
+  HONE_RETURN_IF_ERROR(ReadField(json, "id", result.id));
+  HONE_RETURN_IF_ERROR(ReadField(json, "key", result.key));
+  HONE_RETURN_IF_ERROR(ReadField(json, "level", result.level));
+  HONE_RETURN_IF_ERROR(ReadField(json, "problem_id", result.problem_id));
+  HONE_RETURN_IF_ERROR(ReadField(json, "given", result.given));
+  if (double claimed = 0; json.contains("claimed_speedup")) {
+    HONE_RETURN_IF_ERROR(ReadField(json, "claimed_speedup", claimed));
+    result.claimed_speedup = claimed;
+  }
+  if (!json.contains("verdict")) return absl::InvalidArgumentError("\"verdict\" is missing");
+  HONE_ASSIGN_OR_RETURN(result.verdict, VerdictFromJson(json["verdict"].dump()));
+  return result;
+}
+
 }  // namespace
 
 std::string EvalResultToJson(const EvalResult& result) {
@@ -43,21 +61,8 @@ std::string EvalResultToJson(const EvalResult& result) {
 }
 
 absl::StatusOr<EvalResult> EvalResultFromJson(absl::string_view line, const std::string& where) {
-  const Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("verdict"))
-    return absl::InvalidArgumentError(absl::StrCat(where, ": no result"));
-  EvalResult result;
-  try {
-    result.id = json.at("id").get<std::string>();
-    result.key = json.at("key").get<std::string>();
-    result.level = json.at("level").get<int>();
-    result.problem_id = json.at("problem_id").get<int>();
-    result.given = json.at("given").get<bool>();
-    if (json.contains("claimed_speedup")) result.claimed_speedup = json.at("claimed_speedup").get<double>();
-    HONE_ASSIGN_OR_RETURN(result.verdict, VerdictFromJson(json.at("verdict").dump()));
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": ", error.what()));
-  }
+  absl::StatusOr<EvalResult> result = ParseResult(line);
+  if (!result.ok()) return absl::InvalidArgumentError(absl::StrCat(where, ": ", result.status().message()));
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/task_suite.h"
 
@@ -44,27 +45,36 @@ absl::StatusOr<std::vector<RecordedArgument>> ParseDeclaration(const std::string
   return arguments;
 }
 
-absl::StatusOr<std::vector<Sizes>> ParseCheckSizes(const std::vector<std::vector<int64_t>>& lists,
-                                                   const std::vector<RecordedArgument>& arguments) {
+/// The integers that `launch` takes, in its order.
+std::vector<std::string> SizeNames(const std::vector<RecordedArgument>& arguments) {
   std::vector<std::string> names;
   for (const RecordedArgument& argument : arguments) {
     if (argument.type == "int") names.push_back(argument.name);
   }
+  return names;
+}
+
+absl::StatusOr<Sizes> ParseSizes(const char* key, const std::vector<int64_t>& list, const std::vector<std::string>& names) {
+  if (list.size() != names.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(key, " has a list of ", list.size(), " numbers; launch takes ", names.size(),
+                                                   " (", absl::StrJoin(names, ", "), ")"));
+  }
+  Sizes sizes;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (list[i] < 0 || list[i] >= int64_t{1} << 31) {
+      return absl::InvalidArgumentError(absl::StrCat(key, " has ", names[i], "=", list[i], ", not in [0, 2^31)"));
+    }
+    sizes[names[i]] = list[i];
+  }
+  return sizes;
+}
+
+absl::StatusOr<std::vector<Sizes>> ParseCheckSizes(const std::vector<std::vector<int64_t>>& lists,
+                                                   const std::vector<RecordedArgument>& arguments) {
+  const std::vector<std::string> names = SizeNames(arguments);
   std::vector<Sizes> result;
   for (const std::vector<int64_t>& list : lists) {
-    if (list.size() != names.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("check_sizes has a list of ", list.size(),
-                                                     " numbers; launch takes ", names.size(), " (",
-                                                     absl::StrJoin(names, ", "), ")"));
-    }
-    Sizes sizes;
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (list[i] < 0 || list[i] >= int64_t{1} << 31) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("check_sizes has ", names[i], "=", list[i], ", not in [0, 2^31)"));
-      }
-      sizes[names[i]] = list[i];
-    }
+    HONE_ASSIGN_OR_RETURN(Sizes sizes, ParseSizes("check_sizes", list, names));
     result.push_back(std::move(sizes));
   }
   if (result.empty()) return absl::InvalidArgumentError("check_sizes is empty");
@@ -72,31 +82,26 @@ absl::StatusOr<std::vector<Sizes>> ParseCheckSizes(const std::vector<std::vector
 }
 
 absl::StatusOr<RecordedSample> ParseSample(absl::string_view line) {
+  HONE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(line));
   RecordedSample sample;
-  std::vector<std::vector<int64_t>> check_sizes, timing_size;
-  try {
-    const auto json = nlohmann::json::parse(line.begin(), line.end());
-    sample.task = json.at("task").get<std::string>();
-    sample.declaration = json.at("signature").get<std::string>();
-    check_sizes = json.at("check_sizes").get<std::vector<std::vector<int64_t>>>();
-    sample.source = json.at("source").get<std::string>();
-    if (json.contains("timing_size")) timing_size = {json.at("timing_size").get<std::vector<int64_t>>()};
-    sample.verdict = json.at("verdict_h200").get<std::string>();
-    for (const auto& [key, value] : {std::pair("candidate_ms", &sample.candidate_ms), std::pair("torch_eager_ms", &sample.eager_ms)}) {
-      if (json.contains(key) && !json.at(key).is_null()) *value = json.at(key).get<double>();
-    }
-  } catch (const nlohmann::json::exception& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
+  std::vector<std::vector<int64_t>> check_sizes;
+  std::vector<int64_t> timing_size;
+  HONE_RETURN_IF_ERROR(ReadField(json, "task", sample.task));
+  HONE_RETURN_IF_ERROR(ReadField(json, "signature", sample.declaration));
+  HONE_RETURN_IF_ERROR(ReadField(json, "check_sizes", check_sizes));
+  HONE_RETURN_IF_ERROR(ReadField(json, "source", sample.source));
+  HONE_RETURN_IF_ERROR(ReadField(json, "verdict_h200", sample.verdict));
+  HONE_RETURN_IF_ERROR(ReadOptionalField(json, "timing_size", timing_size));
+  HONE_RETURN_IF_ERROR(ReadOptionalField(json, "candidate_ms", sample.candidate_ms));
+  HONE_RETURN_IF_ERROR(ReadOptionalField(json, "torch_eager_ms", sample.eager_ms));
   if (std::find(kVerdicts.begin(), kVerdicts.end(), sample.verdict) == kVerdicts.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("verdict_h200 is \"", sample.verdict, "\", not one of ", absl::StrJoin(kVerdicts, ", ")));
   }
   HONE_ASSIGN_OR_RETURN(sample.arguments, ParseDeclaration(sample.declaration));
   HONE_ASSIGN_OR_RETURN(sample.check_sizes, ParseCheckSizes(check_sizes, sample.arguments));
-  if (!timing_size.empty()) {
-    HONE_ASSIGN_OR_RETURN(const std::vector<Sizes> timed, ParseCheckSizes(timing_size, sample.arguments));
-    sample.timing_size = timed.front();
+  if (json.contains("timing_size")) {
+    HONE_ASSIGN_OR_RETURN(sample.timing_size, ParseSizes("timing_size", timing_size, SizeNames(sample.arguments)));
   }
   return sample;
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "policy/model/hf_config.h"
 #include "policy/model/hf_folder.h"
@@ -42,7 +43,7 @@ absl::StatusOr<StartingPolicy> FromAdapterRun(const std::string& run, const poli
   const std::string path = run + "/adapter/adapter_config.json";
   HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const std::string base = json.is_object() ? json.value("base_model_name_or_path", std::string()) : "";
+  const std::string base = json.is_object() ? TextOr(json, "base_model_name_or_path") : "";
   if (base.empty()) return absl::InvalidArgumentError(path + ": base_model_name_or_path is missing");
   absl::StatusOr<StartingPolicy> start = LoadStart(base, options);
   if (!start.ok()) return absl::Status(start.status().code(), absl::StrCat(path, ": ", start.status().message()));

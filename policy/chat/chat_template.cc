@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "policy/chat/evaluate.h"
 #include "policy/chat/syntax.h"
@@ -50,7 +51,7 @@ std::string TokenText(const Json& config, const char* key) {
   const auto at = config.find(key);
   if (at == config.end()) return "";
   if (at->is_string()) return at->get<std::string>();
-  return at->is_object() ? at->value("content", "") : "";
+  return at->is_object() ? TextOr(*at, "content") : "";
 }
 
 std::string TemplateOf(const Json& config) {
@@ -58,7 +59,7 @@ std::string TemplateOf(const Json& config) {
   if (at == config.end()) return "";
   if (at->is_string()) return at->get<std::string>();
   for (const Json& named : at->is_array() ? *at : Json::array()) {
-    if (named.is_object() && named.value("name", "") == "default") return named.value("template", "");
+    if (named.is_object() && TextOr(named, "name") == "default") return TextOr(named, "template");
   }
   return "";
 }

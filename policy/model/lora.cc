@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "policy/model/torch_status.h"
@@ -55,7 +56,7 @@ absl::StatusOr<LoraOptions> ReadConfig(const std::string& path) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto bad = [&](auto&&... parts) { return absl::InvalidArgumentError(absl::StrCat(path, ": ", parts...)); };
   if (!json.is_object()) return bad("not a JSON object");
-  if (json.value("peft_type", std::string("LORA")) != "LORA") return bad("peft_type is not LORA");
+  if (json.contains("peft_type") && TextOr(json, "peft_type") != "LORA") return bad("peft_type is not LORA");
   for (const char* flag : {"use_rslora", "use_dora", "fan_in_fan_out"}) {
     if (json.contains(flag) && json[flag].is_boolean() && json[flag].get<bool>())
       return bad(flag, " = true is not supported");

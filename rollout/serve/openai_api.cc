@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "nlohmann/json.hpp"
@@ -66,7 +67,7 @@ absl::Status ReadContent(const Json& content, const std::string& field, std::str
   }
   if (!content.is_array()) return Bad(field, content, "a text or a list of text parts");
   for (const Json& part : content) {
-    if (!part.is_object() || part.value("type", "") != "text" || !part.contains("text") || !part["text"].is_string()) {
+    if (!part.is_object() || TextOr(part, "type") != "text" || !part.contains("text") || !part["text"].is_string()) {
       return Bad(field, part, "{\"type\": \"text\", \"text\": \"...\"}");
     }
     to += part["text"].get<std::string>();

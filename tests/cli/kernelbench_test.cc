@@ -12,6 +12,7 @@ namespace hone::cli {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::WithinRel;
 
 constexpr char kReference[] =
@@ -70,6 +71,27 @@ TEST_CASE("A line that names no task is an error with file and line", "[cli][ker
   const auto candidates = LoadCandidates(folder.path() + "/c.jsonl", {}, {});
   REQUIRE_FALSE(candidates.ok());
   CHECK_THAT(std::string(candidates.status().message()), ContainsSubstring("c.jsonl:2: needs `task`"));
+}
+
+TEST_CASE("A field of another type is an error with file, line and field, never a missing answer", "[cli][kernelbench]") {
+  const TempFolder folder = TempFolder::Create("kernelbench").value();
+  const auto error = [&](const std::string& line) {
+    REQUIRE(WriteFileAtomically(folder.path() + "/c.jsonl", Line(1, "\"a\"") + line + "\n").ok());
+    return std::string(LoadCandidates(folder.path() + "/c.jsonl", {}, {}).status().message());
+  };
+  CHECK_THAT(error(R"({"level": "one", "problem_id": 1})"), EndsWith(R"(c.jsonl:2: "level" must be a whole number, but is "one")"));
+  CHECK_THAT(error(R"({"level": 4294967297, "problem_id": 1})"), ContainsSubstring(R"("level" must be a whole number)"));
+  CHECK_THAT(error(R"({"task": ["x"]})"), EndsWith(R"(c.jsonl:2: "task" must be a text, but is of type array)"));
+  CHECK_THAT(error(Line(2, "7")), ContainsSubstring(R"(c.jsonl:2: "candidate" must be a text, but is 7)"));
+  CHECK_THAT(error("{\"task\": \"x"), EndsWith("c.jsonl:2: not JSON, or cut"));
+  CHECK_THAT(error("[]"), EndsWith("c.jsonl:2: not a JSON object but of type array"));
+}
+
+TEST_CASE("A folder of verdicts with a broken line is an error with the line and the field", "[cli][kernelbench]") {
+  const TempFolder folder = TempFolder::Create("kernelbench").value();
+  const std::string path = folder.path() + "/verdicts.jsonl";
+  REQUIRE(WriteFileAtomically(path, "{\"id\": 3}\n\n").ok());
+  CHECK(ReadEvalResults(path).status().message() == path + ":1: \"id\" must be a text, but is 3");
 }
 
 TEST_CASE("fast_p is the share of all candidates that are correct and more than p times as fast",

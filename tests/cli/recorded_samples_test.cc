@@ -69,8 +69,12 @@ TEST_CASE("An unusable sample is an error with file and line", "[cli]") {
     return std::string(samples.status().message());
   };
   CHECK(absl::StrContains(error("\n\n"), "some.jsonl: no sample"));
-  CHECK(absl::StrContains(error(std::string(kSaxpy) + "\n{\"task\""), "some.jsonl:2: "));
-  CHECK(absl::StrContains(error(Replaced("\"source\"", "\"text\"")), "source"));
+  CHECK(error(std::string(kSaxpy) + "\n{\"task\"") == "some.jsonl:2: not JSON, or cut");
+  CHECK(error("[1]") == "some.jsonl:1: not a JSON object but of type array");
+  CHECK(error(Replaced("\"source\"", "\"text\"")) == "some.jsonl:1: \"source\" is missing");
+  CHECK(error(Replaced("\"saxpy\"", "7")) == "some.jsonl:1: \"task\" must be a text, but is 7");
+  CHECK(error(Replaced("[255]", "[2.5]")) ==
+        "some.jsonl:1: \"check_sizes\" must be a list, each item a list, each item a whole number, but is of type array");
   CHECK(absl::StrContains(error(Replaced("[255]", "[255, 7]")), "2 numbers; launch takes 1 (n)"));
   CHECK(absl::StrContains(error(Replaced("[255]", "[-1]")), "n=-1"));
   CHECK(absl::StrContains(error(Replaced("[[1], [255]]", "[]")), "check_sizes is empty"));

@@ -138,7 +138,8 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsersInput;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return Fail(absl::InvalidArgumentError(absl::StrCat(error.what(), " (hone-verifier --help shows all)")));
   }
   if (rules) {
     std::fputs(RulesMarkdown().c_str(), stdout);
