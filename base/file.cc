@@ -32,27 +32,53 @@ absl::Status WriteAt(int fd, absl::string_view bytes, int64_t offset) {
   return absl::OkStatus();
 }
 
-/// A new file beside `path`, on the same file system so that it can be renamed over it.
-absl::StatusOr<UniqueFd> CreateBeside(const std::string& path, std::string& temporary) {
-  static std::atomic<uint64_t> counter{0};
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    temporary = absl::StrCat(path, ".", getpid(), "-", counter.fetch_add(1), ".tmp");
-    UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (fd) return fd;
-    if (errno != EEXIST) return ErrnoStatus(errno, absl::StrCat("creating ", temporary));
-  }
-  return ErrnoStatus(EEXIST, absl::StrCat("creating ", temporary));
+absl::Status WriteAndSync(const UniqueFd& fd, absl::string_view bytes) {
+  HONE_RETURN_IF_ERROR(WriteAt(fd.get(), bytes, 0));
+  return fsync(fd.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "syncing");
 }
 
-absl::Status WriteAndRename(UniqueFd fd, const std::string& temporary, const std::string& path,
-                            absl::string_view bytes) {
-  if (absl::Status written = WriteAt(fd.get(), bytes, 0); !written.ok()) {
-    return absl::Status(written.code(), absl::StrCat(path, ": ", written.message()));
+/// Gives a file that has no name yet the name `path`. A file that is there already can only be replaced by a rename, so the new
+/// one is called `path`.hone-next for a moment. Whoever finds that name taken, by another writer or by one that was killed between
+/// the two calls, finishes the rename: what lies there is whole. False: it cannot be done so.
+bool NameFile(int fd, const std::string& path) {
+  const std::string file = absl::StrCat("/proc/self/fd/", fd), next = absl::StrCat(path, ".hone-next");
+  const auto link_as = [&](const std::string& name) {
+    return linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
+  const auto replace = [&] { return rename(next.c_str(), path.c_str()) == 0 || errno == ENOENT; };
+  if (link_as(path)) return true;
+  while (errno == EEXIST) {
+    const bool own = link_as(next);
+    if (!own && errno != EEXIST) return false;
+    if (!replace()) {
+      if (own) unlink(next.c_str());
+      return false;
+    }
+    if (own) return true;
+    errno = EEXIST;
   }
-  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, absl::StrCat("syncing ", path));
-  if (close(fd.Release()) != 0) return ErrnoStatus(errno, absl::StrCat("closing ", path));
-  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("replacing ", path));
-  return absl::OkStatus();
+  return false;
+}
+
+/// Without a name until it is whole: a kill leaves nothing behind. False: the file system knows no such files (NFS), or has no
+/// room; nothing has changed then.
+bool WriteNameless(const std::string& path, absl::string_view bytes) {
+  const UniqueFd fd(open(FolderOf(path).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  return fd && WriteAndSync(fd, bytes).ok() && NameFile(fd.get(), path);
+}
+
+/// Under another name beside `path` until it is whole. A kill leaves that file behind.
+absl::Status WriteBeside(const std::string& path, absl::string_view bytes) {
+  static std::atomic<uint64_t> counter{0};
+  const std::string temporary = absl::StrCat(path, ".", getpid(), "-", counter.fetch_add(1), ".tmp");
+  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) return ErrnoStatus(errno, absl::StrCat("writing ", path));
+  absl::Status status = WriteAndSync(fd, bytes);
+  if (status.ok() && close(fd.Release()) != 0) status = ErrnoStatus(errno, "closing");
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = ErrnoStatus(errno, "renaming");
+  if (status.ok()) return status;
+  unlink(temporary.c_str());
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
 /// Locks a folder for its owner; empty when another process holds it or it is gone.
@@ -125,13 +151,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit_byte
 }
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view bytes) {
-  std::string temporary;
-  HONE_ASSIGN_OR_RETURN(UniqueFd fd, CreateBeside(path, temporary));
-  absl::Status written = WriteAndRename(std::move(fd), temporary, path, bytes);
-  if (!written.ok()) {
-    unlink(temporary.c_str());
-    return written;
-  }
+  if (!WriteNameless(path, bytes)) HONE_RETURN_IF_ERROR(WriteBeside(path, bytes));
   return SyncFolder(FolderOf(path));
 }
 
