@@ -79,7 +79,8 @@ class DeviceLane : public Lane {
     host.cores = lane->child_cores_;
     HONE_RETURN_IF_ERROR(lane->ChooseRunners(prefix.string(), &host));
     lane->MakeObserver(host);
-    lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_);
+    lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_,
+                                                     LimitsFor(lane->device_->properties(), options.task_memory_share));
     HONE_RETURN_IF_ERROR(lane->StartRunners(std::move(host), lane->native_));
     return lane;
   }

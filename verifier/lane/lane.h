@@ -27,6 +27,7 @@ struct LaneOptions {
   std::string python;               // interpreter with torch
   std::string sandbox;              // as ChooseSandbox takes it; "none" is said in every verdict
   int runners_ahead = 0;            // of native candidates, that an idle lane starts; 0: no more than a busy one does
+  double task_memory_share = 1;     // of the memory that inputs and answers may take; less where others need the GPU's
   int cpu_core = -1;                // CPU device: the core runner and references are pinned to; -1: any
   Logger log = Logger::Discard();   // where a candidate's time went, at level debug
 };

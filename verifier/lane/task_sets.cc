@@ -50,11 +50,12 @@ int64_t BytesOfRole(const CallPlan& plan, const Signature& signature, TensorArgu
 
 }  // namespace
 
-SetLimits LimitsFor(const DeviceProperties& device) {
+SetLimits LimitsFor(const DeviceProperties& device, double share) {
   SetLimits limits;
   if (device.memory_bytes == 0) return limits;
-  limits.all_bytes = device.memory_bytes * 2 / 5;
-  limits.kept_bytes = device.memory_bytes / 3;  // ten rounds, or fifteen of modules: what most candidates need
+  const auto memory_bytes = static_cast<int64_t>(share * static_cast<double>(device.memory_bytes));
+  limits.all_bytes = memory_bytes * 2 / 5;
+  limits.kept_bytes = memory_bytes / 3;  // ten rounds, or fifteen of modules: what most candidates need
   limits.round_bytes = device.memory_bytes / 32;
   limits.module_round_bytes = device.memory_bytes / 48;
   limits.copied_parameters = int64_t{64} << 20;

@@ -70,14 +70,14 @@ struct SetLimits {
   double fastest_bytes_per_ns = 32;              // of any call
   double fastest_call_ns = 500;
 };
-/// For the host's memory, or for that of a GPU in proportion to what it has.
-SetLimits LimitsFor(const DeviceProperties& device);
+/// For the host's memory, or for that of a GPU in proportion to what it has: two fifths, times `share` in (0, 1].
+SetLimits LimitsFor(const DeviceProperties& device, double share = 1);
 
 /// Least recently used tasks leave when the sets outgrow the limit.
 class TaskSetsCache {
  public:
-  TaskSetsCache(const Device* device, ReferenceWorker* worker, SecretSeeds* seeds)
-      : device_(device), worker_(worker), seeds_(seeds), limits_(LimitsFor(device->properties())) {}
+  TaskSetsCache(const Device* device, ReferenceWorker* worker, SecretSeeds* seeds, const SetLimits& limits)
+      : device_(device), worker_(worker), seeds_(seeds), limits_(limits) {}
 
   /// The task's sets, ready for checking. Valid until the next call. Native kernels get their weights with each call, and
   /// they differ from call to call; a Python module holds its weights, so that they are the same in all calls on a case.

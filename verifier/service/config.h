@@ -24,6 +24,7 @@ struct ServerConfig {
   double lost_after_s = 15;
   int lanes = 0;
   int runners_ahead = 0;
+  double task_memory_share = 1;
   std::string screen = "cpu";
   int screen_lanes = 0;
   double screen_rerun_share = 0.02;
@@ -67,6 +68,8 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("lanes", c.lanes, Range(0, 256), "candidates judged at a time on the cpu device; 0: half the cores, at most one for 2 GiB of memory");
   f.Value("runners_ahead", c.runners_ahead, Range(0, 128),
           "runners for native candidates that an idle lane starts, each with a context of its GPU; 0: a few, as between any two");
+  f.Value("task_memory_share", c.task_memory_share, Range(0.01, 1.0),
+          "of the two fifths of a GPU's memory that a lane keeps inputs and answers in; less where others need it");
   f.Value("screen", c.screen, OneOf{{"cpu", "off"}}, "where native candidates of a GPU are checked first, at small shapes");
   f.Value("screen_lanes", c.screen_lanes, Range(0, 64), "candidates screened at a time; 0: a quarter of the cores, at most 4");
   f.Value("screen_rerun_share", c.screen_rerun_share, Range(0.0, 1.0), "of those that the screen rejects, judged on the GPU all the same");

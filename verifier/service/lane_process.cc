@@ -156,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Lane>> StartLaneProcess(const LaneProcessOptions&
                 absl::StrCat("--python=", options.lane.python),
                 absl::StrCat("--sandbox=", options.lane.sandbox),
                 absl::StrCat("--runners-ahead=", options.lane.runners_ahead),
+                absl::StrCat("--task-memory-share=", options.lane.task_memory_share),
                 absl::StrCat("--cpu-core=", options.lane.cpu_core),
                 absl::StrCat("--log-level=", std::string(Name(options.log_level)))};
   spawn.pass_fds = {{theirs.get(), kChildFd}, {2, 2}};

@@ -132,6 +132,7 @@ int Main(int argc, char** argv) {
   lane_command->add_option("--python", lane.python);
   lane_command->add_option("--sandbox", lane.sandbox);
   lane_command->add_option("--runners-ahead", lane.runners_ahead);
+  lane_command->add_option("--task-memory-share", lane.task_memory_share);
   lane_command->add_option("--cpu-core", lane.cpu_core);
   std::string lane_log_level = "info";
   lane_command->add_option("--log-level", lane_log_level)->check(CLI::IsMember({"debug", "info", "warning", "error"}));

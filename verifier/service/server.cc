@@ -130,6 +130,7 @@ LaneSpec OneLane(const ServerConfig& config, const std::string& kind, int index,
   process.lane.python = config.python;
   process.lane.sandbox = config.sandbox;
   process.lane.runners_ahead = config.runners_ahead;
+  process.lane.task_memory_share = config.task_memory_share;
   process.lane.cpu_core = cpu_core;
   process.log_level = *ParseLogLevel(config.log_level);
   return {kind, absl::StrCat(kind, ":", index), [process] { return StartLaneProcess(process); }};

@@ -115,7 +115,7 @@ TEST_CASE("The watched call runs the candidate on real inputs, and its failure i
   worker_options.python = python != nullptr ? python : "python3";
   worker_options.script = ResourcePath("lane/reference_worker.py");
   const auto worker = ReferenceWorker::Create(worker_options).value();
-  TaskSetsCache cache(device.get(), worker.get(), &seeds);
+  TaskSetsCache cache(device.get(), worker.get(), &seeds, LimitsFor(device->properties()));
   const TaskSets* sets = cache.Get(job.task, job.signature, Protocol{}, Format::kNative).value();
 
   job.build = bench.artefacts().Build(test::kRowScale, job.signature);
