@@ -18,8 +18,11 @@ RULES = (
     "py_stream", "py_build_flags", "py_framework_compute",
 )
 
-# Dotted names, or prefixes that end in a dot -> rule. The longest match counts.
+# Dotted names, or prefixes that end in a dot -> rule, None for what is harmless of them. The longest match counts.
 NAMES = {
+    "platform.system": None, "threading.Lock": None, "threading.RLock": None, "threading.local": None, "shutil.which": None,
+    "inspect.cleandoc": None, "inspect.signature": None, "traceback.print_exc": None, "traceback.format_exc": None,
+    "importlib.metadata.version": None,
     "exec": "py_dynamic_code", "eval": "py_dynamic_code", "compile": "py_dynamic_code", "__import__": "py_dynamic_code",
     "importlib.": "py_dynamic_code", "marshal.": "py_dynamic_code", "pickle.": "py_dynamic_code", "dill.": "py_dynamic_code",
     "codecs.decode": "py_dynamic_code", "base64.": "py_dynamic_code", "runpy.": "py_dynamic_code", "code.": "py_dynamic_code",
@@ -117,6 +120,11 @@ class Scan(ast.NodeVisitor):
         self.names = {}  # local name -> dotted origin
         self.kernel = False
         self.in_forward = 0
+        self.bound = set()  # by imports, wherever they stand: a function may use what is imported below it
+        self.called = set()  # ids of what calls call
+        self.read = set()  # names that are read somewhere
+        self.in_class = 0
+        self.renamed = False  # whether something may give the module another name
         self.pointers = []  # calls of data_ptr(), id(), hash()
         self.classes = set()
 
@@ -131,7 +139,8 @@ class Scan(ast.NodeVisitor):
             first = node.args[0]
             base = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
         elif isinstance(node, ast.Name):
-            base = self.names.get(node.id, node.id)
+            # What no import binds is a value, however it is called: `code`, `signal`.
+            base = self.names.get(node.id, node.id if node.id in self.bound or not parts else f"<{node.id}>")
         else:
             return ""
         return ".".join([base] + parts[::-1])
@@ -149,7 +158,7 @@ class Scan(ast.NodeVisitor):
                 best = known
             elif known in ("os.exec", "os.spawn") and name.startswith(known):
                 best = known
-        if best:
+        if best and NAMES[best] is not None:
             self.hit(NAMES[best], node, name)
         parts = name.split(".")
         for i in range(1, len(parts)):
@@ -157,10 +166,39 @@ class Scan(ast.NodeVisitor):
                 self.look_up(".".join(parts[i:]), node)
                 break
 
+    def collect(self, tree):
+        """The names that imports bind, and those that are read."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.read.add(node.id)
+            elif not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
+                self.renamed |= any(value == "__name__" for _, value in ast.iter_fields(node))
+            if isinstance(node, ast.Import):
+                for item in node.names:
+                    self.bind(item.asname or item.name.split(".")[0], item.name if item.asname else item.name.split(".")[0])
+            elif isinstance(node, ast.ImportFrom):
+                for item in node.names:
+                    if item.name == "*":
+                        self.bind_all(node.module or "")
+                    else:
+                        self.bind(item.asname or item.name, f"{node.module or ''}.{item.name}")
+
+    def bind(self, name, origin):
+        self.bound.add(name)
+        self.names[name] = origin
+
+    def bind_all(self, module):
+        """`from os import *`: of its names, those that a rule knows."""
+        for known in NAMES:
+            if known.startswith(module + "."):
+                part = known[len(module) + 1 :].split(".")[0]
+                self.bind(part, f"{module}.{part}")
+
     def visit_Import(self, node):
+        """What is never read does nothing, and reading speaks for itself; but a class's attribute is read in other ways."""
         for item in node.names:
-            self.names[item.asname or item.name.split(".")[0]] = item.name if item.asname else item.name.split(".")[0]
-            self.look_up(item.name, node)
+            if self.in_class > 0:
+                self.look_up(item.name, node)
             self.check_harness(item.name, node)
 
     def visit_ImportFrom(self, node):
@@ -169,8 +207,8 @@ class Scan(ast.NodeVisitor):
         if node.level > 0:
             self.hit("py_modules", node, "from " + "." * node.level + module)
         for item in node.names:
-            self.names[item.asname or item.name] = f"{module}.{item.name}"
-            self.look_up(f"{module}.{item.name}", node)
+            if self.in_class > 0 or item.name == "*" or (item.asname or item.name) in self.read:
+                self.look_up(f"{module}.{item.name}", node)
 
     def check_harness(self, module, node):
         if module.split(".")[0] in HARNESS:
@@ -178,20 +216,28 @@ class Scan(ast.NodeVisitor):
 
     def visit_Name(self, node):
         if isinstance(node.ctx, ast.Load):
-            if node.id in ("__builtins__", "__loader__", "__spec__"):
-                self.hit(ATTRIBUTES[node.id], node, node.id)
+            self.check_hidden(node)
+            if node.id in ("getattr", "setattr", "delattr") and id(node) not in self.called:
+                self.hit("py_dynamic_code", node, f"{node.id} under another name")
             self.look_up(self.names.get(node.id, node.id if node.id in NAMES else ""), node)
 
+    def check_hidden(self, node):
+        if node.id in ("__builtins__", "__loader__", "__spec__"):
+            self.hit(ATTRIBUTES[node.id], node, node.id)
+
     def visit_Attribute(self, node):
-        if node.attr in ATTRIBUTES:
-            self.hit(ATTRIBUTES[node.attr], node, ast.unparse(node))
         name = self.dotted(node)
+        if node.attr in ATTRIBUTES and NAMES.get(name, "") is not None:
+            self.hit(ATTRIBUTES[node.attr], node, ast.unparse(node))
         self.look_up(name, node)
         if name.startswith("torch.backends.") and not isinstance(node.ctx, ast.Load):
             self.hit("py_state_of_torch", node, name)
         if node.attr == "__dict__" and name.split(".")[0] in self.modules():
             self.hit("py_dynamic_code", node, name)
-        self.generic_visit(node)
+        if isinstance(node.value, ast.Name):
+            self.check_hidden(node.value)  # what it stands for was looked up with what follows it
+        else:
+            self.visit(node.value)
 
     def visit_MatchClass(self, node):
         for attribute in node.kwd_attrs:
@@ -247,7 +293,20 @@ class Scan(ast.NodeVisitor):
                 self.hit("py_lazy_tensor", node, f"class {node.name}({name})")
             if name == "Model" and "Model" not in self.classes:
                 self.hit("py_modules", node, f"class {node.name}(Model): the reference")
+        self.in_class += 1
         self.generic_visit(node)
+        self.in_class -= 1
+
+    def visit_If(self, node):
+        """What runs only where the module is a program does not run: it is imported."""
+        test = node.test
+        main = (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+                and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+                and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value == "__main__")
+        if not main or self.renamed:
+            return self.generic_visit(node)
+        for part in node.orelse:
+            self.visit(part)
 
     def visit_FunctionDef(self, node):
         for decorator in node.decorator_list:
@@ -273,6 +332,7 @@ class Scan(ast.NodeVisitor):
     # ---- Calls. ----
 
     def visit_Call(self, node):
+        self.called.add(id(node.func))
         name = self.dotted(node.func)
         last = name.split(".")[-1] if name else getattr(node.func, "attr", "")
         if last in KERNEL_MAKERS or name.endswith("cpp_extension.load"):
@@ -338,6 +398,12 @@ class Scan(ast.NodeVisitor):
         return isinstance(node, (ast.List, ast.Tuple)) and not node.elts or isinstance(node, ast.Constant) and not node.value
 
 
+def is_alignment(node):
+    """An address modulo a small power of two, which tells no two tensors apart."""
+    return (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mod, ast.BitAnd)) and isinstance(node.right, ast.Constant)
+            and isinstance(node.right.value, int) and node.right.value <= 256)
+
+
 def keyed_by(tree, pointers):
     """A key made of an address, an identity or a hash that is looked up in a dictionary, or compared with one kept."""
     wanted = set(map(id, pointers))
@@ -352,7 +418,7 @@ def keyed_by(tree, pointers):
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("get", "setdefault", "pop"):
             keys = node.args[:1]
         for key in keys:
-            for part in ast.walk(key):
+            for part in [] if is_alignment(key) else ast.walk(key):
                 if id(part) in wanted or (isinstance(part, ast.Name) and part.id in named):
                     return node
     return None
@@ -360,6 +426,7 @@ def keyed_by(tree, pointers):
 
 def check(tree):
     scan = Scan()
+    scan.collect(tree)
     scan.visit(tree)
     if not scan.kernel:
         scan.hit("no_custom_kernel", tree, "no load_inline, no triton.jit")
