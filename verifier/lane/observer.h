@@ -56,12 +56,4 @@ class Observer {
   const ObserverOptions options_;
 };
 
-/// What compute-sanitizer printed, without its frame, host frames and addresses of this process, at most `limit` bytes.
-/// Empty: it found nothing.
-std::string TrimSanitizerReport(absl::string_view output, size_t limit);
-
-/// Of the profiler's table (`ncu --csv --page raw --print-units base`, with the metrics that Observer asks for): one entry a
-/// kernel, by descending time. kUnavailable: the profiler's own error; kInternal: no such table.
-absl::StatusOr<std::vector<KernelProfile>> ParseProfile(absl::string_view output);
-
 }  // namespace hone::verifier

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "lane/bench.h"
+#include "verifier/lane/tool_reports.h"
 
 namespace hone::verifier {
 namespace {
@@ -81,6 +82,24 @@ TEST_CASE("A profiler that may not read counters says so", "[verifier][lane]") {
   CHECK(absl::IsUnavailable(denied.status()));
   CHECK_THAT(std::string(denied.status().message()), ContainsSubstring("ERR_NVGPUCTRPERM"));
   CHECK(absl::IsInternal(ParseProfile("no table\n").status()));
+}
+
+TEST_CASE("A table that a candidate prints is read like any other text", "[verifier][lane]") {
+  const std::string columns = "ID,ID,Kernel Name,gpu__time_duration.sum";
+  for (const char* row : {"0,1", "0,1,k", "0,1,k,nan", "0,1,k,-5", "0,1,k,1e999", "0,1,k,inf", "0,1,\xff\xfe,7"}) {
+    INFO(row);
+    const auto profile = ParseProfile(absl::StrCat(columns, "\n", row, "\n"));
+    REQUIRE(profile.ok());
+    for (const KernelProfile& kernel : *profile) {
+      CHECK((kernel.time_ns == 0 || kernel.time_ns == 7));
+      CHECK((kernel.kernel == "k" || kernel.kernel == "\uFFFD"));
+    }
+  }
+  std::string many = columns;
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&many, "\n0,1,k", i, ",1");
+  CHECK(ParseProfile(many)->size() == 64);
+  CHECK(ParseProfile(absl::StrCat(columns, "\n0,1,", std::string(100'000, 'k'), ",1"))->front().kernel.size() <= 300);
+  CHECK(TrimSanitizerReport("========= \xff", 4000) == "\uFFFD");
 }
 
 /// Stands for compute-sanitizer: runs the rest of its line and reports that it ended well, or that it did not.
