@@ -33,7 +33,6 @@ import os
 import re
 import resource
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -518,7 +517,7 @@ class Runner:
         del bundle
         compiles = index["triton"] and self.device.name != "cpu"  # there its kernels are interpreted
         if compiles:
-            use_own_folder()
+            write_only_below(use_own_folder())
         else:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         install_filter(self.filters.compiling if compiles else self.filters.plain)
@@ -756,9 +755,61 @@ def own_folder(pid):
 def use_own_folder():
     """What an earlier candidate left in a cache of compiled kernels would be run as this one's."""
     folder = own_folder(os.getpid())
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     os.mkdir(folder, 0o700)
-    os.environ.update(TRITON_CACHE_DIR=folder + "/triton", TRITON_HOME=folder, TMPDIR=folder, HOME=folder)
+    os.environ.update(TRITON_CACHE_DIR=folder + "/triton", TRITON_HOME=folder, TMPDIR=folder, HOME=folder,
+                      TORCHINDUCTOR_CACHE_DIR=folder + "/inductor")
+    return folder
+
+
+def remove_folder(folder):
+    """With all that is in it, as far as that can be done, however deep its folders lie and whatever their modes are: each is
+    moved beside the outermost before its own turn."""
+    pending, moved = [folder], 0
+    while pending:
+        path = pending.pop()
+        try:
+            os.chmod(path, 0o700)
+            with os.scandir(path) as found:
+                entries = list(found)
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    moved += 1
+                    os.chmod(entry.path, 0o700)
+                    os.rename(entry.path, f"{folder}.{moved}")
+                    pending.append(f"{folder}.{moved}")
+                else:
+                    os.unlink(entry.path)
+            os.rmdir(path)
+        except OSError:
+            pass
+
+
+# landlock(7): system calls, and rights over files that change something.
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
+WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
+ALL_CHANGES = WRITE_FILE | TRUNCATE | sum(1 << bit for bit in range(4, 14))  # removals, every kind of file, moves between folders
+
+
+def write_only_below(folder):
+    """This process and all that it starts change files below `folder` alone, for good, and look into no process outside. Devices
+    and its own entries of /proc stay open. False: the kernel has no Landlock that knows moves between folders (5.19)."""
+    abi = libc.syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    if abi < 2:
+        return False
+    changes = ALL_CHANGES if abi >= 3 else ALL_CHANGES & ~TRUNCATE
+    rules = libc.syscall(LANDLOCK_CREATE, struct.pack("=Q", changes), ctypes.c_size_t(8), ctypes.c_uint32(0))
+    if rules < 0:
+        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+    for path, allowed in ((folder, changes), ("/dev", changes & (WRITE_FILE | TRUNCATE)), ("/proc", WRITE_FILE)):
+        parent = os.open(path, os.O_PATH)
+        if libc.syscall(LANDLOCK_ADD, rules, 1, struct.pack("=Qi", allowed, parent), 0) != 0:
+            raise OSError(ctypes.get_errno(), f"landlock_add_rule: {path}")
+        os.close(parent)
+    if libc.syscall(LANDLOCK_RESTRICT, rules, 0) != 0:
+        raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+    os.close(rules)
+    return True
 
 
 def install_filter(program):
@@ -852,7 +903,7 @@ class Zygote:
                             status=os.WEXITSTATUS(status) if exited else os.WTERMSIG(status))
         self.end_what_is_left()
         if self.options.gpu:
-            shutil.rmtree(own_folder(pid), ignore_errors=True)
+            remove_folder(own_folder(pid))
         self.control.send(bytes(ended))
 
     def end_what_is_left(self):
