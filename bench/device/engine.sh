@@ -6,7 +6,8 @@ set -euo pipefail
 build=${1:?the build folder, e.g. build/release}
 record=()
 [[ -n ${2:-} ]] && record=(--record "$2" --commit "$(git -C "$(dirname "$0")" rev-parse --short=10 HEAD)")
-machine=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+. "$(dirname "$0")/common.sh"
+machine=$(gpu_name)
 for shape in qwen1_5b qwen8b; do
   "$build/bin/engine_bench" --shape "$shape" --machine "$machine" "${record[@]}"
 done

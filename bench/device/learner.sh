@@ -6,14 +6,13 @@
 set -u
 build=${1:-build/gpu}
 here=$(cd "$(dirname "$0")" && pwd)
-python=${HONE_PYTHON:-python3}
-torch_lib=$("$python" -c "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))") || exit 2
-export LD_LIBRARY_PATH="$torch_lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+. "$here/common.sh"
+use_torch
 for part in rows check prefix_check prefix full full_checkpointed full_offload phases score lora; do
   timeout 300 "$build/bin/learner_bench" cuda "$part" || echo "{\"failed\": \"$part\", \"exit\": $?}"
 done
-if "$python" -c "import transformers" 2>/dev/null; then
-  timeout 600 "$python" "$here/learner_hf.py" || echo "{\"failed\": \"transformers\", \"exit\": $?}"
+if "$HONE_PYTHON" -c "import transformers" 2>/dev/null; then
+  timeout 600 "$HONE_PYTHON" "$here/learner_hf.py" || echo "{\"failed\": \"transformers\", \"exit\": $?}"
 else
   echo '{"skipped": "transformers is not installed"}'
 fi

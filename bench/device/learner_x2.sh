@@ -9,9 +9,8 @@ set -u
 bin=${1:-build/gpu/bin}
 shift || true
 [ $# -gt 0 ] || set -- comm+killed scaling lora_8b weights one_step_off curve scaling_8b
-python=${HONE_PYTHON:-python3}
-torch_lib=$("$python" -c "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))") || exit 2
-export LD_LIBRARY_PATH="$torch_lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+. "$(dirname "$0")/common.sh"
+use_torch
 export MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
 # NVLink multicast is left alone: not every machine lets a job use it.
 export NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE:-0}

@@ -6,7 +6,8 @@ set -euo pipefail
 programs=${1:?the folder with protocol_bench and hone-verifier}
 results=${2:?where the figures go}
 shift 2
+. "$(dirname "$0")/common.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 exec "$programs/protocol_bench" --device cuda --python "${HONE_PYTHON:-$(command -v python3)}" --source "$root" \
-  --machine "$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), $(nproc) cores" \
+  --machine "$(gpu_name), $(nproc) cores" \
   --peer-script "$root/bench/verifier/kernelbench_protocol.py" --record "$results" "$@"

@@ -14,9 +14,8 @@ programs=${1:?the folder with hone}
 results=${2:?where the figures go}
 sandbox=${3:-bubblewrap}
 here=$(cd "$(dirname "$0")" && pwd)
-export HONE_PYTHON=${HONE_PYTHON:-$(command -v python3)}
-torch_lib=$("$HONE_PYTHON" -c "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))") || exit 2
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$torch_lib"
+. "$here/common.sh"
+use_torch
 work=$(mktemp -d)
 mkdir -p "$results"
 t0=$(date +%s)
@@ -54,16 +53,10 @@ rewards:
 YAML
 }
 
-report() {
-  "$HONE_PYTHON" - "$1" <<'PY'
-import json, sys
-names = ["seconds/step", "seconds/wait", "seconds/weights", "weights/sent", "seconds/learn", "workers/alive", "workers/leases_lost",
-         "workers/leases_returned", "workers/generate_s", "workers/verify_s", "rollout/tokens", "correct/first_turn", "learn/updated",
-         "learn/staleness_max", "learn/mismatch_abs_log_ratio", "learn/gradient_norm", "learn/tokens_per_s", "memory/peak_gb"]
-for line in open(sys.argv[1]):
-    record = json.loads(line)
-    print(json.dumps({"step": record["step"]} | {n: float(f"{record[n]:.4g}") for n in names if n in record}))
-PY
+report() {  # METRICS
+  figures "$1" seconds/step seconds/wait seconds/weights weights/sent seconds/learn workers/alive workers/leases_lost \
+    workers/leases_returned workers/generate_s workers/verify_s rollout/tokens correct/first_turn learn/updated \
+    learn/staleness_max learn/mismatch_abs_log_ratio learn/gradient_norm learn/tokens_per_s memory/peak_gb
 }
 
 worker() {  # NAME: on GPU 1

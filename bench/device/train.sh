@@ -12,9 +12,8 @@ programs=${1:?the folder with hone}
 results=${2:?where the figures go}
 sandbox=${3:-bubblewrap}
 here=$(cd "$(dirname "$0")" && pwd)
-export HONE_PYTHON=${HONE_PYTHON:-$(command -v python3)}
-torch_lib=$("$HONE_PYTHON" -c "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))") || exit 2
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$torch_lib"
+. "$here/common.sh"
+use_torch
 work=$(mktemp -d)
 mkdir -p "$results"
 timed() { local start; start=$(date +%s.%N); echo "== $*"; timeout "$@"; echo "exit $? after $(echo "$(date +%s.%N) - $start" | bc 2>/dev/null || "$HONE_PYTHON" -c "import time; print(time.time() - $start)") s"; }
@@ -40,18 +39,12 @@ evaluation: {before: false, after: false}
 verifier: {devices: [cuda], build_slots: 0, sandbox: $sandbox, protocol: quick}
 YAML
 
-report() {
-  "$HONE_PYTHON" - "$1" <<'PY'
-import json, sys
-names = ["seconds/step", "seconds/generate", "seconds/verify", "seconds/judging", "seconds/learn", "seconds/update", "share/generate",
-         "verify/build_busy", "verify/lane_busy", "verify/cached", "rollout/tokens_per_s", "rollout/response_tokens", "verdicts",
-         "correct/first_turn", "reward/mean", "learn/mismatch_abs_log_ratio", "learn/rejected_share", "learn/entropy", "learn/score_seconds",
-         "learn/tokens", "learn/tokens_per_s", "learn/gradient_norm", "learn/updated", "memory/peak_gb"]
-for line in open(sys.argv[1]):
-    record = json.loads(line)
-    print(json.dumps({n: float(f"{record[n]:.4g}") for n in names if n in record} |
-                     {k: round(v, 3) for k, v in record.items() if k.startswith(("verdict/", "speedup/"))}))
-PY
+report() {  # METRICS
+  figures "$1" seconds/step seconds/generate seconds/verify seconds/judging seconds/learn seconds/update \
+    share/generate verify/build_busy verify/lane_busy verify/cached rollout/tokens_per_s rollout/response_tokens \
+    verdicts correct/first_turn reward/mean learn/mismatch_abs_log_ratio learn/rejected_share learn/entropy \
+    learn/score_seconds learn/tokens learn/tokens_per_s learn/gradient_norm learn/updated memory/peak_gb 'verdict/*' \
+    'speedup/*'
 }
 
 timed 100 "$programs/hone" train "$work/train.yaml" --name first --runs "$work/runs"

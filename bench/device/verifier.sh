@@ -17,9 +17,10 @@ samples=${2:?qwen_coder_native_samples.jsonl}
 results=${3:?where the figures go}
 shift 3
 here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$here/bench/device/common.sh"
 export HONE_PYTHON=${HONE_PYTHON:-$(command -v python3)}
 export LD_LIBRARY_PATH=$tree/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-machine="$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), $(nproc) cores"
+machine="$(gpu_name), $(nproc) cores"
 commit=${HONE_COMMIT:-$(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo unknown)}
 common=(--record "$results" --machine "$machine" --commit "$commit")
 if [ "${EXTENSIONS:-40}" -gt 0 ]; then
