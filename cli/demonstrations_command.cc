@@ -21,6 +21,7 @@
 #include "base/task_suite.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
+#include "cli/verifier_access.h"
 #include "rollout/prompt/layouts.h"
 #include "rollout/prompt/markdown.h"
 #include "rollout/prompt/skeleton.h"
@@ -28,8 +29,6 @@
 #include "rollout/sampler/family.h"
 #include "rollout/sampler/generator.h"
 #include "rollout/sampler/near_copies.h"
-#include "verifier/client/client.h"
-#include "verifier/client/local_server.h"
 
 namespace hone::cli {
 namespace {
@@ -47,9 +46,7 @@ struct DemonstrationsOptions {
   std::string out;
   std::string tasks;
   std::string rejected;
-  std::string server;
-  std::string python;
-  std::string sandbox;
+  VerifierChoice verifier;
   int64_t build_slots = 2;
   int64_t lanes = 1;
 };
@@ -193,20 +190,10 @@ absl::Status Run(const DemonstrationsOptions& options) {
   absl::PrintF("%d drawn, %d left out as near copies of tasks to be evaluated on\n", drawn, copies);
   if (examples.empty()) return absl::InvalidArgumentError("nothing to verify: give --families or --generated");
 
-  std::unique_ptr<verifier::LocalServer> server;
-  verifier::ClientOptions client_options;
-  client_options.endpoints = {options.server};
-  if (options.server.empty()) {
-    verifier::LocalServerOptions server_options;
-    server_options.python = options.python;
-    server_options.extra_args = {absl::StrCat("--set=build_slots=", options.build_slots),
-                                 absl::StrCat("--set=lanes=", options.lanes)};
-    if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
-    HONE_ASSIGN_OR_RETURN(server, verifier::LocalServer::Start(server_options));
-    client_options.endpoints = {server->endpoint()};
-  }
-  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(client_options));
-  HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, client->GetCapabilities());
+  HONE_ASSIGN_OR_RETURN(const VerifierAccess verifier,
+                        OpenVerifier(options.verifier, {absl::StrCat("build_slots=", options.build_slots),
+                                                        absl::StrCat("lanes=", options.lanes)}));
+  HONE_ASSIGN_OR_RETURN(const Capabilities capabilities, verifier.client->GetCapabilities());
   WarnOfSandbox(capabilities.sandbox);
 
   std::vector<VerifyRequest> requests;
@@ -221,14 +208,14 @@ absl::Status Run(const DemonstrationsOptions& options) {
   std::vector<Verdict> verdicts(requests.size());
   Progress progress("verify", static_cast<int64_t>(requests.size()));
   int64_t done = 0, right = 0;
-  HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+  HONE_RETURN_IF_ERROR(verifier.client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     verdicts[index] = verdict;
     right += verdict.ok() ? 1 : 0;
     ++done;
     progress.Update(done, absl::StrFormat("right %d of %d", right, done));
   }));
   progress.Finish(absl::StrFormat("right %d of %d", right, done));
-  return Write(options, examples, verdicts, *client);
+  return Write(options, examples, verdicts, *verifier.client);
 }
 
 }  // namespace
@@ -246,9 +233,7 @@ void AddDemonstrations(CLI::App& app, Action& action) {
   command->add_option("--out", options->out, "The data set to write (.jsonl)")->required();
   command->add_option("--tasks", options->tasks, "Where to write their tasks, as a collection (.jsonl): to sample, or to evaluate on");
   command->add_option("--rejected", options->rejected, "Where to write what the verifier rejected, with its reasons");
-  command->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");
-  command->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  command->add_option("--sandbox", options->sandbox, "Of the verifier of its own: bubblewrap or none")->check(CLI::IsMember({"bubblewrap", "none"}));
+  AddVerifierChoice(*command, options->verifier);
   command->add_option("--build-slots", options->build_slots, "Of the verifier of its own")->check(CLI::Range(int64_t{1}, int64_t{1024}));
   command->add_option("--lanes", options->lanes, "Of the verifier of its own")->check(CLI::Range(int64_t{1}, int64_t{256}));
   command->footer("Example:\n  hone demonstrations --families examples/qwen2.5-coder-1.5b/families --per-family 30 --generated 600 "

@@ -20,8 +20,7 @@
 #include "cli/command.h"
 #include "cli/report_error.h"
 #include "cli/samples/recorded_samples.h"
-#include "verifier/client/client.h"
-#include "verifier/client/local_server.h"
+#include "cli/verifier_access.h"
 
 namespace hone::cli {
 namespace {
@@ -29,11 +28,8 @@ namespace {
 struct SamplesOptions {
   std::string file;
   std::string device = "cpu";
-  std::string server;
-  std::string python;
-  std::string sandbox;
+  VerifierChoice verifier;
   std::string screen = "off";
-  std::string log;
   bool json = false;
   bool timed = false;
 };
@@ -104,17 +100,16 @@ bool Disagrees(const RecordedSample& sample, const Verdict& verdict) {
   return verdict.status == VerdictStatus::kInfra || verdict.ok() != (sample.verdict == "ok");
 }
 
-absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& samples, const SamplesOptions& options,
-                                           const std::string& endpoint) {
-  verifier::ClientOptions client_options;
-  client_options.endpoints = {endpoint};
-  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(client_options));
-  HONE_RETURN_IF_ERROR(CheckVerifier(options.device, *client));
-  HONE_ASSIGN_OR_RETURN(const std::vector<VerifyRequest> requests, RequestsFor(samples, options, *client));
+absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& samples, const SamplesOptions& options) {
+  HONE_ASSIGN_OR_RETURN(const VerifierAccess verifier,
+                        OpenVerifier(options.verifier, {"rescue_flags=false",  // recorded with nvcc's bare command line
+                                                        absl::StrCat("devices=[", options.device, "]"), "screen=" + options.screen}));
+  HONE_RETURN_IF_ERROR(CheckVerifier(options.device, *verifier.client));
+  HONE_ASSIGN_OR_RETURN(const std::vector<VerifyRequest> requests, RequestsFor(samples, options, *verifier.client));
   Progress progress("samples", static_cast<int64_t>(requests.size()));
   std::vector<Verdict> verdicts(requests.size());
   int done = 0, agreeing = 0;
-  HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+  HONE_RETURN_IF_ERROR(verifier.client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     verdicts[index] = verdict;
     agreeing += Disagrees(samples[index], verdict) ? 0 : 1;
     ++done;
@@ -122,20 +117,6 @@ absl::StatusOr<std::vector<Verdict>> Judge(const std::vector<RecordedSample>& sa
   }));
   progress.Finish(absl::StrFormat("agreeing %d of %d", agreeing, done));
   return verdicts;
-}
-
-absl::StatusOr<std::vector<Verdict>> JudgeByOwnServer(const std::vector<RecordedSample>& samples,
-                                                      const SamplesOptions& options) {
-  verifier::LocalServerOptions server_options;
-  server_options.python = options.python;
-  server_options.log_path = options.log;
-  // The recordings were compiled by nvcc's bare command line.
-  server_options.extra_args = {"--set=rescue_flags=false", absl::StrCat("--set=devices=[", options.device, "]"),
-                               absl::StrCat("--set=screen=", options.screen)};
-  if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
-  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
-                        verifier::LocalServer::Start(server_options));
-  return Judge(samples, options, server->endpoint());
 }
 
 void PrintClasses(const Agreement& agreement) {
@@ -226,9 +207,7 @@ absl::StatusOr<int> Samples(const SamplesOptions& options) {
   }
   HONE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.file));
   HONE_ASSIGN_OR_RETURN(const std::vector<RecordedSample> samples, ParseRecordedSamples(text, options.file));
-  HONE_ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, options.server.empty()
-                                                                 ? JudgeByOwnServer(samples, options)
-                                                                 : Judge(samples, options, options.server));
+  HONE_ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, Judge(samples, options));
   const Agreement agreement = Compare(samples, verdicts);
   if (options.json) {
     PrintJson(samples, verdicts, agreement);
@@ -263,14 +242,9 @@ void AddEval(CLI::App& app, Action& action) {
   samples->add_option("file", options->file, "The recorded answers, .jsonl")->required();
   samples->add_option("--device", options->device, "cpu (the CUDA dialect emulated) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  samples->add_option("--server", options->server,
-                      "A running verifier, host:port or unix:/path; default: one of its own");
-  samples->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  samples->add_option("--sandbox", options->sandbox, "Of the verifier of its own: bubblewrap or none; default: $HONE_SANDBOX, else bubblewrap")
-      ->check(CLI::IsMember({"bubblewrap", "none"}));
+  AddVerifierChoice(*samples, options->verifier);
   samples->add_option("--screen", options->screen, "Of the verifier of its own, with --device cuda: cpu or off")
       ->check(CLI::IsMember({"cpu", "off"}));
-  samples->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
   samples->add_flag("--timed", options->timed, "On a GPU: right answers are timed, and compared with the recorded times");
   samples->add_flag("--json", options->json, "The agreement and each verdict as JSON");
   samples->callback([options, &action] {

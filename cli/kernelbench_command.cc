@@ -31,10 +31,9 @@
 #include "cli/kernelbench/report.h"
 #include "cli/kernelbench/results.h"
 #include "cli/report_error.h"
+#include "cli/verifier_access.h"
 #include "verifier/build/torch_builder.h"
 #include "verifier/cache/artefact_store.h"
-#include "verifier/client/client.h"
-#include "verifier/client/local_server.h"
 
 namespace hone::cli {
 namespace {
@@ -49,11 +48,8 @@ struct KernelBenchOptions {
   std::vector<int> levels;
   std::vector<std::string> ids;
   int64_t run_timeout_s = 0;
-  std::string server;
-  std::string python;
-  std::string sandbox;
+  VerifierChoice verifier;
   std::vector<std::string> set;
-  std::string log;
 };
 
 /// Verdicts as they come, one line each, on disk before the next one is asked for.
@@ -128,13 +124,13 @@ absl::StatusOr<Work> Plan(const std::vector<EvalCandidate>& candidates, const Ke
   return work;
 }
 
-absl::Status Judge(const std::vector<EvalCandidate>& candidates, const KernelBenchOptions& options,
-                   const std::string& endpoint, Work& work) {
+absl::Status Judge(const std::vector<EvalCandidate>& candidates, const KernelBenchOptions& options, Work& work) {
+  std::vector<std::string> settings = {absl::StrCat("devices=[", options.device, "]")};
+  settings.insert(settings.end(), options.set.begin(), options.set.end());
   verifier::ClientOptions client_options;
-  client_options.endpoints = {endpoint};
   client_options.deadline = absl::Hours(12);
   client_options.max_in_flight = 64;
-  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(client_options));
+  HONE_ASSIGN_OR_RETURN(const VerifierAccess verifier, OpenVerifier(options.verifier, settings, client_options));
   std::vector<VerifyRequest> requests;
   for (const size_t place : work.open) {
     HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(candidates[place], options));
@@ -145,7 +141,7 @@ absl::Status Judge(const std::vector<EvalCandidate>& candidates, const KernelBen
   int done = 0, correct = 0;
   Progress progress("kernelbench", static_cast<int64_t>(work.results.size()));
   absl::Status written;
-  HONE_RETURN_IF_ERROR(client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+  HONE_RETURN_IF_ERROR(verifier.client->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
     EvalResult& result = work.results[work.open[index]];
     result.verdict = verdict;
     correct += result.correct();
@@ -175,20 +171,7 @@ absl::StatusOr<int> Evaluate(const KernelBenchOptions& options) {
   HONE_RETURN_IF_ERROR(ProtocolById(options.protocol).status());
   HONE_RETURN_IF_ERROR(MakeFolders(options.out));
   HONE_ASSIGN_OR_RETURN(Work work, Plan(candidates, options));
-  if (!work.open.empty() && options.server.empty()) {
-    verifier::LocalServerOptions server_options;
-    server_options.python = options.python;
-    server_options.log_path = options.log;
-    if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
-    if (options.device != "cpu")
-      server_options.extra_args.push_back(absl::StrCat("--set=devices=[", options.device, "]"));
-    for (const std::string& item : options.set) server_options.extra_args.push_back("--set=" + item);
-    HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
-                          verifier::LocalServer::Start(server_options));
-    HONE_RETURN_IF_ERROR(Judge(candidates, options, server->endpoint(), work));
-  } else if (!work.open.empty()) {
-    HONE_RETURN_IF_ERROR(Judge(candidates, options, options.server, work));
-  }
+  if (!work.open.empty()) HONE_RETURN_IF_ERROR(Judge(candidates, options, work));
   HONE_RETURN_IF_ERROR(WriteReports(work.results, options));
   absl::PrintF("%s\nreport: %s/report.html\n", FormatTables(work.results), options.out);
   return Summarise(work.results).statuses.count("INFRA") > 0 ? kOurFault : kDone;
@@ -414,15 +397,10 @@ void AddKernelBench(CLI::App& eval, Action& action) {
   command->add_option("--ids", options->ids, "Only these tasks")->delimiter(',');
   command->add_option("--run-timeout", options->run_timeout_s,
                       "Seconds of a lane for one candidate; 0: the protocol's");
-  command->add_option("--server", options->server,
-                      "A running verifier, host:port or unix:/path; default: one of its own");
-  command->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  command->add_option("--sandbox", options->sandbox, "Of the verifier of its own; default: bubblewrap, and nothing without it")
-      ->check(CLI::IsMember({"bubblewrap", "none"}));
+  AddVerifierChoice(*command, options->verifier);
   command->add_option("--set", options->set, "key=value for the verifier of its own")
       ->type_size(1)
       ->allow_extra_args(false);
-  command->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
   command->callback([options, &action] {
     action = [options]() -> int {
       const absl::StatusOr<int> code = Evaluate(*options);

@@ -19,9 +19,8 @@
 #include "base/task_suite.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
+#include "cli/verifier_access.h"
 #include "verifier/audit/audit.h"
-#include "verifier/client/client.h"
-#include "verifier/client/local_server.h"
 
 namespace hone::cli {
 namespace {
@@ -79,13 +78,8 @@ std::string Profiles(const Task& task) {
 
 /// As a verifier of one's own derives it.
 absl::StatusOr<Signature> SignatureOf(const Task& task) {
-  verifier::LocalServerOptions server_options;
-  server_options.extra_args = {"--set=lanes=1"};
-  HONE_ASSIGN_OR_RETURN(const auto server, verifier::LocalServer::Start(server_options));
-  verifier::ClientOptions client_options;
-  client_options.endpoints = {server->endpoint()};
-  HONE_ASSIGN_OR_RETURN(const auto client, verifier::Client::Create(client_options));
-  return client->DescribeTask(task);
+  HONE_ASSIGN_OR_RETURN(const VerifierAccess verifier, OpenVerifier({}, {"lanes=1"}));
+  return verifier.client->DescribeTask(task);
 }
 
 struct ShowOptions {

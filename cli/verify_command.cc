@@ -18,8 +18,7 @@
 #include "base/verify_request.h"
 #include "cli/command.h"
 #include "cli/report_error.h"
-#include "verifier/client/client.h"
-#include "verifier/client/local_server.h"
+#include "cli/verifier_access.h"
 
 namespace hone::cli {
 namespace {
@@ -33,10 +32,7 @@ struct VerifyOptions {
   std::string device;
   std::string musa_toolchain;
   std::string protocol = "hone-v1";
-  std::string server;
-  std::string python;
-  std::string sandbox;
-  std::string log;
+  VerifierChoice verifier;
   bool json = false;
   bool again = false;
   bool sanitize = false;
@@ -64,25 +60,11 @@ absl::StatusOr<Candidate> LoadCandidate(const VerifyOptions& options) {
   return candidate;
 }
 
-absl::StatusOr<Verdict> Ask(const std::string& endpoint, const VerifyRequest& request) {
-  verifier::ClientOptions options;
-  options.endpoints = {endpoint};
-  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::Client> client, verifier::Client::Create(options));
-  return client->Verify(request);
-}
-
-absl::StatusOr<Verdict> AskOwnServer(const VerifyOptions& options, const VerifyRequest& request) {
-  verifier::LocalServerOptions server_options;
-  server_options.python = options.python;
-  server_options.log_path = options.log;
-  server_options.extra_args = {"--set=lanes=1", absl::StrCat("--set=devices=[", DeviceOf(options), "]"), "--set=screen=off"};
-  if (!options.musa_toolchain.empty()) {
-    server_options.extra_args.push_back(absl::StrCat("--set=musa_toolchain=", options.musa_toolchain));
-  }
-  if (!options.sandbox.empty()) server_options.extra_args.push_back(absl::StrCat("--set=sandbox=", options.sandbox));
-  HONE_ASSIGN_OR_RETURN(const std::unique_ptr<verifier::LocalServer> server,
-                        verifier::LocalServer::Start(server_options));
-  return Ask(server->endpoint(), request);
+absl::StatusOr<Verdict> Ask(const VerifyOptions& options, const VerifyRequest& request) {
+  std::vector<std::string> settings = {"lanes=1", absl::StrCat("devices=[", DeviceOf(options), "]"), "screen=off"};
+  if (!options.musa_toolchain.empty()) settings.push_back("musa_toolchain=" + options.musa_toolchain);
+  HONE_ASSIGN_OR_RETURN(const VerifierAccess verifier, OpenVerifier(options.verifier, settings));
+  return verifier.client->Verify(request);
 }
 
 /// What the verifier says of a task by its id, said of the file where the task stands.
@@ -190,8 +172,7 @@ absl::StatusOr<int> Verify(const VerifyOptions& options) {
   request.use_cache = !options.again;
   request.protocol.sanitize = options.sanitize;
   request.protocol.profile = options.profile;
-  const absl::StatusOr<Verdict> verdict =
-      options.server.empty() ? AskOwnServer(options, request) : Ask(options.server, request);
+  const absl::StatusOr<Verdict> verdict = Ask(options, request);
   if (!verdict.ok()) return InTaskFile(verdict.status(), options.task, request.task.id);
   if (options.json) {
     absl::PrintF("%s\n", VerdictToJson(*verdict, 2));
@@ -219,11 +200,7 @@ void AddVerify(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"mcc", "compat/cuda", "compat/cpu"}));
   verify->add_option("--protocol", options->protocol, "How it is checked and timed")
       ->check(CLI::IsMember(ProtocolIds()));
-  verify->add_option("--server", options->server, "A running verifier, host:port or unix:/path; default: one of its own");
-  verify->add_option("--python", options->python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
-  verify->add_option("--sandbox", options->sandbox, "Of the verifier of its own: bubblewrap or none; default: $HONE_SANDBOX, else bubblewrap")
-      ->check(CLI::IsMember({"bubblewrap", "none"}));
-  verify->add_option("--log", options->log, "Where the verifier of its own logs; default: nowhere");
+  AddVerifierChoice(*verify, options->verifier);
   verify->add_flag("--json", options->json, "The whole verdict as JSON");
   verify->add_flag("--again", options->again, "Measure again even if the server knows the verdict");
   verify->add_flag("--sanitize", options->sanitize, "On a GPU: a fault or a wrong answer with compute-sanitizer's report");
