@@ -28,8 +28,8 @@
 namespace hone {
 namespace {
 
-using bench::FlopsPerToken;
 using bench::FillRandom;
+using bench::FlopsPerToken;
 using bench::kPeakFlops;
 using bench::MedianSeconds;
 using bench::Qwen1_5B;
@@ -58,7 +58,9 @@ void Print(const char* id, double tokens, double seconds, double flops_per_token
 
 // --- right numbers
 
-const char* NameOf(at::ScalarType dtype) { return dtype == at::kHalf ? "fp16" : dtype == at::kBFloat16 ? "bf16" : "fp32"; }
+const char* NameOf(at::ScalarType dtype) {
+  return dtype == at::kHalf ? "fp16" : dtype == at::kBFloat16 ? "bf16" : "fp32";
+}
 
 double RelativeError(const at::Tensor& got, const at::Tensor& want) {
   const at::Tensor g = got.to(at::kCPU).to(at::kDouble), w = want.to(at::kCPU).to(at::kDouble);
@@ -73,7 +75,8 @@ void PrintCheck(const std::string& name, double error, double limit) {
 
 // Three steps of the optimiser on the device and on the CPU, from the same numbers.
 void CheckAdamW(const at::Device& device, at::ScalarType dtype) {
-  const at::Tensor weight = (at::randn({1000}, at::kFloat) * 0.02).to(dtype), gradient = at::randn({3, 1000}, at::kFloat);
+  const at::Tensor weight = (at::randn({1000}, at::kFloat) * 0.02).to(dtype),
+                   gradient = at::randn({3, 1000}, at::kFloat);
   at::Tensor ends[2];
   for (const bool there : {false, true}) {
     at::Tensor value = weight.clone().to(there ? device : at::kCPU).requires_grad_();
@@ -275,8 +278,10 @@ void Full(const at::Device& device, bool checkpoint, bool offload = false) {
   const double median =
       MedianSeconds(device, 2, offload ? 3 : 7, [&] { losses.push_back(sft->Step(sequences).value().at("loss")); });
   std::printf("{\"losses\": [%.6f, %.6f, %.6f, %.6f, %.6f]}\n", losses[0], losses[1], losses[2], losses[3], losses[4]);
-  Print(offload ? "qwen1_5b full, optimiser on the host" : checkpoint ? "qwen1_5b full, checkpointed" : "qwen1_5b full", 4 * 4096, median,
-        FlopsPerToken(*decoder, 4096, trainer::TrainPasses(*decoder)), device);
+  Print(offload      ? "qwen1_5b full, optimiser on the host"
+        : checkpoint ? "qwen1_5b full, checkpointed"
+                     : "qwen1_5b full",
+        4 * 4096, median, FlopsPerToken(*decoder, 4096, trainer::TrainPasses(*decoder)), device);
 }
 
 // Where a step's time goes: waits at the border of each phase, so that the sum is a little more than a step.
@@ -429,7 +434,8 @@ std::vector<trainer::TrainSequence> GroupsOfEight(int64_t groups, int64_t prompt
     const std::vector<int32_t> shared = ids(prompt + static_cast<int64_t>(random() % 100) - 50);
     for (int64_t i = 0; i < 8; ++i) {
       out.push_back(trainer::PromptAndResponse(shared, ids(230 + static_cast<int64_t>(random() % 201))));
-      out.back().rollout_log_probs.assign(out.back().ids.size(), static_cast<float>(-std::log(static_cast<double>(vocab))));
+      out.back().rollout_log_probs.assign(out.back().ids.size(),
+                                          static_cast<float>(-std::log(static_cast<double>(vocab))));
       out.back().advantage = static_cast<double>(i) - 3.5;
     }
   }
@@ -484,7 +490,8 @@ struct Learned {
 
 Learned LearnOnce(Decoder& decoder, bool share, const std::vector<trainer::TrainSequence>& sequences) {
   const auto rl = PrefixTrainer(decoder, share);
-  return {GradientsOf(*rl, rl->Step(sequences).value()), trainer::ScoreSequences(decoder, sequences, 1, 16384, nullptr, share).value()};
+  return {GradientsOf(*rl, rl->Step(sequences).value()),
+          trainer::ScoreSequences(decoder, sequences, 1, 16384, nullptr, share).value()};
 }
 
 struct ScoreGap {
@@ -529,18 +536,20 @@ void CheckPrefix(const at::Device& device) {
         to.copy_(exact.lora->named()[i].tensor);
       }
     }
-    const Learned apart = LearnOnce(*half.decoder, false, sequences), shared = LearnOnce(*half.decoder, true, sequences);
+    const Learned apart = LearnOnce(*half.decoder, false, sequences),
+                  shared = LearnOnce(*half.decoder, true, sequences);
     const auto check = [&](const std::string& what, double without, double with) {
       PrintCheck("prefix " + what + ", " + NameOf(dtype) + " apart, to fp32", without, 6e-2);
       PrintCheck("prefix " + what + ", " + NameOf(dtype) + " shared, to fp32", with, 1.3 * without);
     };
     check("gradient", RelativeError(apart.gradients, want.gradients), RelativeError(shared.gradients, want.gradients));
-    check("mean log-prob gap", GapOf(sequences, apart.scores, want.scores).mean, GapOf(sequences, shared.scores, want.scores).mean);
+    check("mean log-prob gap", GapOf(sequences, apart.scores, want.scores).mean,
+          GapOf(sequences, shared.scores, want.scores).mean);
   }
 }
 
-// The 1.5B model with an adapter on 8 groups of 8: gradients and log-probs with shared prompts against those without, and
-// the time of both.
+// The 1.5B model with an adapter on 8 groups of 8: gradients and log-probs with shared prompts against those without,
+// and the time of both.
 void Prefix(const at::Device& device, const std::vector<at::ScalarType>& dtypes) {
   const ModelConfig config = Qwen1_5B();
   const auto sequences = GroupsOfEight(8, 1100, config.vocab_size);
@@ -560,7 +569,8 @@ void Prefix(const at::Device& device, const std::vector<at::ScalarType>& dtypes)
       const double step = MedianSeconds(device, 0, 1, [&] { metrics = rl->Step(sequences).value(); });
       gradients[share] = GradientsOf(*rl, metrics);
       // Tokens learned from; FLOP of what is computed.
-      Print(name.c_str(), static_cast<double>(tokens), step, metrics.at("tflops") * 1e12 * step / static_cast<double>(tokens), device);
+      Print(name.c_str(), static_cast<double>(tokens), step,
+            metrics.at("tflops") * 1e12 * step / static_cast<double>(tokens), device);
       const double scoring = MedianSeconds(device, 0, 1, [&] {
         scores[share] = trainer::ScoreSequences(*model.decoder, sequences, 1, 16384, nullptr, share).value();
       });
@@ -574,7 +584,8 @@ void Prefix(const at::Device& device, const std::vector<at::ScalarType>& dtypes)
     PrintCheck("prefix gradient" + name, RelativeError(gradients[1], gradients[0]), dtype == at::kHalf ? 6e-2 : 0.2);
     apart.push_back(gradients[0]);
   }
-  if (apart.size() > 1) PrintCheck("prefix gradient, apart, bf16 to fp16: what rounding does", RelativeError(apart[1], apart[0]), 0.3);
+  if (apart.size() > 1)
+    PrintCheck("prefix gradient, apart, bf16 to fp16: what rounding does", RelativeError(apart[1], apart[0]), 0.3);
 }
 
 }  // namespace

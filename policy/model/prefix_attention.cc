@@ -17,7 +17,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-bool HasFlash(const Tensor& t) { return t.is_cuda() && (t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf); }
+bool HasFlash(const Tensor& t) {
+  return t.is_cuda() && (t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf);
+}
 
 at::ScalarType Wide(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
@@ -53,8 +55,13 @@ Tensor HeadsFirst(const Tensor& rows, const Segments& segments, int64_t i) {
 
 PlainSegment Plain(const Part& p, int64_t i) {
   const int64_t group = p.q.size(1) / p.k.size(1);
-  const auto wide = [&](const Tensor& rows, const Segments& segments) { return HeadsFirst(rows, segments, i).to(Wide(p.q)); };
-  PlainSegment s{wide(p.q, p.queries), wide(p.k, p.keys).repeat_interleave(group, 0), wide(p.v, p.keys).repeat_interleave(group, 0), {}};
+  const auto wide = [&](const Tensor& rows, const Segments& segments) {
+    return HeadsFirst(rows, segments, i).to(Wide(p.q));
+  };
+  PlainSegment s{wide(p.q, p.queries),
+                 wide(p.k, p.keys).repeat_interleave(group, 0),
+                 wide(p.v, p.keys).repeat_interleave(group, 0),
+                 {}};
   s.scores = at::matmul(s.q, s.k.transpose(1, 2)) * p.scale;
   if (p.causal) {
     const Tensor unseen = at::ones({s.q.size(1), s.k.size(1)}, s.q.options().dtype(at::kBool)).triu(1);
@@ -64,7 +71,8 @@ PlainSegment Plain(const Part& p, int64_t i) {
 }
 
 Attended PlainForward(const Part& p) {
-  Attended result{at::empty(p.q.sizes(), p.q.options()), at::empty({p.q.size(1), p.q.size(0)}, p.q.options().dtype(Wide(p.q)))};
+  Attended result{at::empty(p.q.sizes(), p.q.options()),
+                  at::empty({p.q.size(1), p.q.size(0)}, p.q.options().dtype(Wide(p.q)))};
   for (int64_t i = 0; i + 1 < p.queries.offsets.size(0); ++i) {
     const PlainSegment s = Plain(p, i);
     const Tensor log_sums = s.scores.logsumexp(2);  // [heads, queries]
@@ -75,7 +83,8 @@ Attended PlainForward(const Part& p) {
 }
 
 PartGradients PlainBackward(const Part& p, const Attended& merged, const Tensor& dout) {
-  PartGradients g{at::empty(p.q.sizes(), p.q.options()), at::empty(p.k.sizes(), p.k.options()), at::empty(p.v.sizes(), p.v.options())};
+  PartGradients g{at::empty(p.q.sizes(), p.q.options()), at::empty(p.k.sizes(), p.k.options()),
+                  at::empty(p.v.sizes(), p.v.options())};
   const int64_t kv_heads = p.k.size(1);
   for (int64_t i = 0; i + 1 < p.queries.offsets.size(0); ++i) {
     const PlainSegment s = Plain(p, i);
@@ -95,9 +104,9 @@ PartGradients PlainBackward(const Part& p, const Attended& merged, const Tensor&
 
 Attended PartForward(const Part& p) {
   if (!HasFlash(p.q)) return PlainForward(p);
-  const auto [out, log_sums, rng, unused, debug] =
-      at::_flash_attention_forward(p.q, p.k, p.v, p.queries.device, p.keys.device, p.queries.longest, p.keys.longest, 0.0, p.causal,
-                                   /*return_debug_mask=*/false, p.scale);
+  const auto [out, log_sums, rng, unused, debug] = at::_flash_attention_forward(
+      p.q, p.k, p.v, p.queries.device, p.keys.device, p.queries.longest, p.keys.longest, 0.0, p.causal,
+      /*return_debug_mask=*/false, p.scale);
   TORCH_CHECK(log_sums.dim() == 2 && log_sums.size(0) == p.q.size(1) && log_sums.size(1) == p.q.size(0),
               "flash attention's log sums have the shape ", log_sums.sizes());
   return {out, log_sums};
@@ -105,10 +114,11 @@ Attended PartForward(const Part& p) {
 
 PartGradients PartBackward(const Part& p, const Attended& merged, const Tensor& dout) {
   if (!HasFlash(p.q)) return PlainBackward(p, merged, dout);
-  const Tensor no_dropout = at::empty({2}, p.q.options().dtype(at::kUInt64)), unused = at::empty({}, no_dropout.options());
-  const auto [dq, dk, dv] = at::_flash_attention_backward(dout, p.q, p.k, p.v, merged.out, merged.log_sums.contiguous(), p.queries.device,
-                                                          p.keys.device, p.queries.longest, p.keys.longest, 0.0, p.causal, no_dropout,
-                                                          unused, p.scale);
+  const Tensor no_dropout = at::empty({2}, p.q.options().dtype(at::kUInt64)),
+               unused = at::empty({}, no_dropout.options());
+  const auto [dq, dk, dv] = at::_flash_attention_backward(dout, p.q, p.k, p.v, merged.out, merged.log_sums.contiguous(),
+                                                          p.queries.device, p.keys.device, p.queries.longest,
+                                                          p.keys.longest, 0.0, p.causal, no_dropout, unused, p.scale);
   return {dq, dk, dv};
 }
 
@@ -120,17 +130,26 @@ struct Heads {
 
 Heads Split(const Tensor& qkv, const AttentionShape& s) {
   const Tensor heads = qkv.view({qkv.size(0), -1, s.head_dim});
-  return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads), heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
+  return {heads.narrow(1, 0, s.heads), heads.narrow(1, s.heads, s.kv_heads),
+          heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
 }
 
 int64_t Rows(const Segments& segments) { return segments.offsets[-1].item<int64_t>(); }
 
-Part Own(const Heads& h, const PrefixLayout& layout, double scale) { return {h.q, h.k, h.v, layout.all, layout.all, true, scale}; }
+Part Own(const Heads& h, const PrefixLayout& layout, double scale) {
+  return {h.q, h.k, h.v, layout.all, layout.all, true, scale};
+}
 
 // Continuations, which begin where the prefixes end, with the prefixes' keys.
 Part OnPrefixes(const Heads& h, const PrefixLayout& layout, double scale) {
   const int64_t prefix = Rows(layout.prefixes), rows = Rows(layout.continuing);
-  return {h.q.narrow(0, prefix, rows), h.k.narrow(0, 0, prefix), h.v.narrow(0, 0, prefix), layout.continuing, layout.prefixes, false, scale};
+  return {h.q.narrow(0, prefix, rows),
+          h.k.narrow(0, 0, prefix),
+          h.v.narrow(0, 0, prefix),
+          layout.continuing,
+          layout.prefixes,
+          false,
+          scale};
 }
 
 // `more` merged into the rows of `to` that begin at `begin`.
@@ -167,9 +186,9 @@ struct PrefixFunction : public Function<PrefixFunction> {
     const Tensor dout = grads[0].contiguous().view(merged.out.sizes());
     const PartGradients own = PartBackward(Own(heads, call->layout, call->shape.scale), merged, dout);
     const int64_t prefix = Rows(call->layout.prefixes), rows = Rows(call->layout.continuing);
-    const PartGradients more =
-        PartBackward(OnPrefixes(heads, call->layout, call->shape.scale),
-                     {merged.out.narrow(0, prefix, rows), merged.log_sums.narrow(1, prefix, rows)}, dout.narrow(0, prefix, rows));
+    const PartGradients more = PartBackward(
+        OnPrefixes(heads, call->layout, call->shape.scale),
+        {merged.out.narrow(0, prefix, rows), merged.log_sums.narrow(1, prefix, rows)}, dout.narrow(0, prefix, rows));
     const Tensor dqkv = at::cat({own.dq, own.dk, own.dv}, 1);
     const Heads sums = Split(dqkv.view({saved[0].size(0), -1}), call->shape);
     sums.q.narrow(0, prefix, rows).add_(more.dq);
@@ -208,7 +227,9 @@ double PrefixError(const AttentionShape& shape, const at::TensorOptions& options
   const auto tensor = [](const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); };
   const Tensor index = tensor(rows).to(options.device()), count = at::bincount(index);
   const Tensor angles = at::arange(offsets.back() * width, at::kDouble);
-  const auto numbers = [&](double step) { return (angles * step).sin().view({offsets.back(), width}).to(options).detach().requires_grad_(); };
+  const auto numbers = [&](double step) {
+    return (angles * step).sin().view({offsets.back(), width}).to(options).detach().requires_grad_();
+  };
   const Tensor shared = numbers(1.7), apart = numbers(1.7);
   const Tensor weights = numbers(0.37).detach().narrow(1, 0, shape.heads * shape.head_dim) / count.unsqueeze(1);
   PackedSequences once(tensor(offsets), tensor(group_offsets)), each(tensor(whole));
@@ -216,7 +237,8 @@ double PrefixError(const AttentionShape& shape, const at::TensorOptions& options
   // The outputs of a prefix's copies are one and the same; each carries its share of the gradient.
   got.backward((weights * count.unsqueeze(1)).to(options));
   want.backward(weights.to(options).index_select(0, index));
-  return std::max(RelativeError(got.detach().index_select(0, index), want.detach()), RelativeError(shared.grad(), apart.grad()));
+  return std::max(RelativeError(got.detach().index_select(0, index), want.detach()),
+                  RelativeError(shared.grad(), apart.grad()));
 }
 
 }  // namespace
@@ -241,13 +263,13 @@ Tensor PrefixAttention(const Tensor& qkv, const PrefixLayout& layout, const Atte
 absl::Status TestPrefixAttention(const AttentionShape& shape, const at::Device& device, at::ScalarType dtype) {
   if (shape.window != 0) return absl::FailedPreconditionError("the model's attention has a window");
   HONE_ASSIGN_OR_RETURN(const double error, CatchTorch("shared prefixes", [&] {
-    at::AutoGradMode with_gradients(true);
-    return PrefixError(shape, at::TensorOptions(device).dtype(dtype));
-  }));
+                          at::AutoGradMode with_gradients(true);
+                          return PrefixError(shape, at::TensorOptions(device).dtype(dtype));
+                        }));
   const double limit = dtype == at::kBFloat16 ? 5e-2 : dtype == at::kHalf ? 8e-3 : 1e-5;
   if (error <= limit) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("attention with shared prefixes is off by %.2g from attention without, at most %.2g", error, limit));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "attention with shared prefixes is off by %.2g from attention without, at most %.2g", error, limit));
 }
 
 }  // namespace hone::policy

@@ -1,7 +1,8 @@
 #pragma once
 
-// Attention of sequences that begin with the same tokens, those computed once. A sequence's rows after the common prefix
-// see the prefix whole and themselves causally; both parts are attended to separately and merged by their log sums:
+// Attention of sequences that begin with the same tokens, those computed once. A sequence's rows after the common
+// prefix see the prefix whole and themselves causally; both parts are attended to separately and merged by their log
+// sums:
 //   log_sum = log(exp(l1) + exp(l2)),  out = exp(l1 - log_sum) out1 + exp(l2 - log_sum) out2
 // A part's gradients follow from the merged out and log_sum, as softmax's probabilities do (ring attention,
 // arXiv:2310.01889), so that each part's backward pass is the ordinary one; gradients of a prefix's keys and values are
@@ -35,8 +36,9 @@ struct PrefixLayout {
   static PrefixLayout Of(const at::Tensor& offsets, const at::Tensor& group_offsets, const at::Device& device);
 };
 
-/// qkv [tokens, (heads + 2 * kv_heads) * head_dim], rotated by positions that go on after the prefix -> [tokens, heads *
-/// head_dim]. shape.window must be 0. Half precision on a GPU runs ATen's flash attention, everything else plain products.
+/// qkv [tokens, (heads + 2 * kv_heads) * head_dim], rotated by positions that go on after the prefix -> [tokens, heads
+/// * head_dim]. shape.window must be 0. Half precision on a GPU runs ATen's flash attention, everything else plain
+/// products.
 at::Tensor PrefixAttention(const at::Tensor& qkv, const PrefixLayout& layout, const AttentionShape& shape);
 
 /// Compares output and gradient on random rows with attention that shares nothing, as kernels of this device and dtype

@@ -97,10 +97,10 @@ NormGradients RmsNormBackward(const Tensor& x, const Tensor& weight, const Tenso
   if (UsesCudaKernels(x) && x.size(1) % 8 == 0 && x.size(1) <= 16384) {
     Tensor dx = at::empty_like(x), partial;
     if (want_dweight) partial = WideEmpty({cuda::RmsNormPartials(x.size(0)), x.size(1)}, x);
-    Succeeded(cuda::RmsNormBackward(TypeOf(x), x.const_data_ptr(), weight.const_data_ptr(), inverse.const_data_ptr<float>(),
-                                    dy.const_data_ptr(), static_cast<float>(offset), x.size(0), x.size(1),
-                                    dx.mutable_data_ptr(), want_dweight ? partial.mutable_data_ptr<float>() : nullptr,
-                                    CurrentStream(x.device())),
+    Succeeded(cuda::RmsNormBackward(
+                  TypeOf(x), x.const_data_ptr(), weight.const_data_ptr(), inverse.const_data_ptr<float>(),
+                  dy.const_data_ptr(), static_cast<float>(offset), x.size(0), x.size(1), dx.mutable_data_ptr(),
+                  want_dweight ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(x.device())),
               "rms norm backward");
     return {dx, want_dweight ? partial.sum(0) : Tensor()};
   }
@@ -143,11 +143,12 @@ HeadGradients NormRotateBackward(const Tensor& qkv, const HeadNorms& norms, cons
   if (UsesCudaKernels(dy)) {
     Tensor dqkv = at::empty_like(dy), partial;
     if (normed) partial = WideEmpty({cuda::NormRotatePartials(dy.size(0)), 2, shape.head_dim}, dy);
-    Succeeded(cuda::NormRotateBackward(
-                  TypeOf(dy), PointerOrNull(qkv), PointerOrNull(norms.query), PointerOrNull(norms.key), cos.const_data_ptr<float>(),
-                  sin.const_data_ptr<float>(), dy.const_data_ptr(), ShapeOf(dy, norms, shape), dqkv.mutable_data_ptr(),
-                  normed ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(dy.device())),
-              "rotation backward");
+    Succeeded(
+        cuda::NormRotateBackward(TypeOf(dy), PointerOrNull(qkv), PointerOrNull(norms.query), PointerOrNull(norms.key),
+                                 cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), dy.const_data_ptr(),
+                                 ShapeOf(dy, norms, shape), dqkv.mutable_data_ptr(),
+                                 normed ? partial.mutable_data_ptr<float>() : nullptr, CurrentStream(dy.device())),
+        "rotation backward");
     if (!normed) return {dqkv, Tensor(), Tensor()};
     const Tensor sums = partial.sum(0);
     return {dqkv, sums[0], sums[1]};
@@ -176,8 +177,8 @@ Tensor Gated(const Tensor& gate_up, GateActivation activation) {
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(gate_up) && gate_up.size(1) % 16 == 0) {
     Tensor y = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
-    Succeeded(cuda::Gated(TypeOf(gate_up), gate_up.const_data_ptr(), activation == GateActivation::kGeluTanh, y.size(0), y.size(1),
-                          y.mutable_data_ptr(), CurrentStream(gate_up.device())),
+    Succeeded(cuda::Gated(TypeOf(gate_up), gate_up.const_data_ptr(), activation == GateActivation::kGeluTanh, y.size(0),
+                          y.size(1), y.mutable_data_ptr(), CurrentStream(gate_up.device())),
               "gated activation");
     return y;
   }
@@ -191,10 +192,11 @@ GatedGradients GatedBackward(const Tensor& gate_up, const Tensor& dy_in, GateAct
 #ifdef HONE_WITH_CUDA
   if (UsesCudaKernels(gate_up) && gate_up.size(1) % 16 == 0) {
     GatedGradients out{at::empty_like(gate_up), at::empty_like(dy)};
-    Succeeded(cuda::GatedBackward(
-                  TypeOf(gate_up), gate_up.const_data_ptr(), dy.const_data_ptr(), activation == GateActivation::kGeluTanh, dy.size(0),
-                  dy.size(1), out.dgate_up.mutable_data_ptr(), out.y.mutable_data_ptr(), CurrentStream(dy.device())),
-              "gated activation backward");
+    Succeeded(
+        cuda::GatedBackward(TypeOf(gate_up), gate_up.const_data_ptr(), dy.const_data_ptr(),
+                            activation == GateActivation::kGeluTanh, dy.size(0), dy.size(1),
+                            out.dgate_up.mutable_data_ptr(), out.y.mutable_data_ptr(), CurrentStream(dy.device())),
+        "gated activation backward");
     return out;
   }
 #endif
@@ -241,12 +243,13 @@ Tensor LogProbsBackward(const Tensor& logits, const Tensor& targets, const Token
 #ifdef HONE_WITH_CUDA
   if (logits.is_cuda() && logits.scalar_type() == at::kFloat && IsHalf(dtype)) {
     Tensor dlogits = at::empty(logits.sizes(), logits.options().dtype(dtype));
-    Succeeded(cuda::LogProbRowsBackward(TypeOf(dtype), logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(),
-                                        scores.log_sums.const_data_ptr<float>(), scores.entropy.const_data_ptr<float>(),
-                                        dlog_probs.const_data_ptr<float>(), dentropy.const_data_ptr<float>(),
-                                        static_cast<float>(1 / temperature), logits.size(0), logits.size(1),
-                                        dlogits.mutable_data_ptr(), CurrentStream(logits.device())),
-              "log-probs backward");
+    Succeeded(
+        cuda::LogProbRowsBackward(TypeOf(dtype), logits.const_data_ptr<float>(), targets.const_data_ptr<int64_t>(),
+                                  scores.log_sums.const_data_ptr<float>(), scores.entropy.const_data_ptr<float>(),
+                                  dlog_probs.const_data_ptr<float>(), dentropy.const_data_ptr<float>(),
+                                  static_cast<float>(1 / temperature), logits.size(0), logits.size(1),
+                                  dlogits.mutable_data_ptr(), CurrentStream(logits.device())),
+        "log-probs backward");
     return dlogits;
   }
 #endif

@@ -30,7 +30,8 @@ int64_t Cost(const std::vector<TrainSequence>& sequences, const Bundle& bundle) 
 }
 
 // `bundle` in pieces within the budget; what is left alone has no prefix.
-void Cut(const std::vector<TrainSequence>& sequences, const Bundle& bundle, int64_t token_budget, std::vector<Bundle>& pieces) {
+void Cut(const std::vector<TrainSequence>& sequences, const Bundle& bundle, int64_t token_budget,
+         std::vector<Bundle>& pieces) {
   Bundle piece{bundle.prefix, {}};
   const auto close = [&] {
     if (piece.sequences.size() == 1) piece.prefix = 0;
@@ -44,7 +45,8 @@ void Cut(const std::vector<TrainSequence>& sequences, const Bundle& bundle, int6
   close();
 }
 
-std::vector<Bundle> Bundles(const std::vector<TrainSequence>& sequences, std::vector<size_t> which, int64_t token_budget) {
+std::vector<Bundle> Bundles(const std::vector<TrainSequence>& sequences, std::vector<size_t> which,
+                            int64_t token_budget) {
   // In the order of their prompts, one that goes on after another comes behind it.
   std::stable_sort(which.begin(), which.end(), [&](size_t a, size_t b) {
     const absl::Span<const int32_t> left = Prompt(sequences[a]), right = Prompt(sequences[b]);
@@ -64,7 +66,8 @@ std::vector<Bundle> Bundles(const std::vector<TrainSequence>& sequences, std::ve
   for (const Bundle& bundle : bundles) Cut(sequences, bundle, token_budget, pieces);
   // Back in the order given.
   for (Bundle& piece : pieces) std::sort(piece.sequences.begin(), piece.sequences.end());
-  std::sort(pieces.begin(), pieces.end(), [](const Bundle& a, const Bundle& b) { return a.sequences[0] < b.sequences[0]; });
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Bundle& a, const Bundle& b) { return a.sequences[0] < b.sequences[0]; });
   return pieces;
 }
 

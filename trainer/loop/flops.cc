@@ -16,7 +16,8 @@ double RunFlops(const policy::Decoder& decoder, const std::vector<TokenRun>& run
   const double weights = 2.0 * static_cast<double>(decoder.parameters().count() - looked_up);
   const double attention = 4.0 * static_cast<double>(c.num_hidden_layers * c.num_attention_heads * c.head_dim);
   double flops = 0;
-  for (const TokenRun& run : runs) flops += static_cast<double>(run.tokens) * (weights + attention * static_cast<double>(run.length));
+  for (const TokenRun& run : runs)
+    flops += static_cast<double>(run.tokens) * (weights + attention * static_cast<double>(run.length));
   return flops * static_cast<double>(passes);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// How much a step computes, by the usual count of a transformer's multiplications and additions: 2 N + 4 L d s a token and
-// pass, with N the weights that are multiplied with (a table that is only looked up is left out), L layers, d the width of
-// all query heads and s the length of the token's sequence. A backward pass is two more passes, or one where the weights
-// are frozen. What is computed again (checkpointed activations) does not count.
+// How much a step computes, by the usual count of a transformer's multiplications and additions: 2 N + 4 L d s a token
+// and pass, with N the weights that are multiplied with (a table that is only looked up is left out), L layers, d the
+// width of all query heads and s the length of the token's sequence. A backward pass is two more passes, or one where
+// the weights are frozen. What is computed again (checkpointed activations) does not count.
 
 #include <cstdint>
 #include <vector>

@@ -225,7 +225,8 @@ __device__ __forceinline__ void Rotate(HeadRow& row, const float* cos, const flo
   ForPairs(half, [&](int p, int i) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const float c = Round<Half>(cos[i + k]), s = sign * Round<Half>(sin[i + k]), a = row.low[p][k], b = row.high[p][k];
+      const float c = Round<Half>(cos[i + k]), s = sign * Round<Half>(sin[i + k]), a = row.low[p][k],
+                  b = row.high[p][k];
       row.low[p][k] = Round<Half>(Round<Half>(a * c) - Round<Half>(b * s));
       row.high[p][k] = Round<Half>(Round<Half>(b * c) + Round<Half>(a * s));
     }
@@ -496,8 +497,8 @@ int With(HalfType type, const Body& body) {
 
 }  // namespace
 
-int RmsNorm(HalfType type, const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim, void* y,
-            float* inverse, void* stream) {
+int RmsNorm(HalfType type, const void* x, const void* weight, float offset, float eps, int64_t rows, int64_t dim,
+            void* y, float* inverse, void* stream) {
   if (rows == 0) return cudaSuccess;
   const int threads = dim >= 2048 ? 256 : dim >= 1024 ? 128 : 32;
   return With(type, [&](auto half) {
@@ -510,8 +511,8 @@ int RmsNorm(HalfType type, const void* x, const void* weight, float offset, floa
 
 int64_t RmsNormPartials(int64_t rows) { return PartialBlocks(rows); }
 
-int RmsNormBackward(HalfType type, const void* x, const void* weight, const float* inverse, const void* dy, float offset, int64_t rows,
-                    int64_t dim, void* dx, float* dweight_partial, void* stream) {
+int RmsNormBackward(HalfType type, const void* x, const void* weight, const float* inverse, const void* dy,
+                    float offset, int64_t rows, int64_t dim, void* dx, float* dweight_partial, void* stream) {
   if (rows == 0) return cudaSuccess;
   return With(type, [&](auto half) {
     using Half = decltype(half);
@@ -528,8 +529,8 @@ int RmsNormBackward(HalfType type, const void* x, const void* weight, const floa
   });
 }
 
-int NormRotate(HalfType type, const void* qkv, const void* query_norm, const void* key_norm, const float* cos, const float* sin,
-               const RotateShape& s, void* y, void* stream) {
+int NormRotate(HalfType type, const void* qkv, const void* query_norm, const void* key_norm, const float* cos,
+               const float* sin, const RotateShape& s, void* y, void* stream) {
   if (s.tokens == 0) return cudaSuccess;
   return With(type, [&](auto half) {
     using Half = decltype(half);
@@ -564,8 +565,8 @@ int Gated(HalfType type, const void* gate_up, bool gelu, int64_t rows, int64_t w
   });
 }
 
-int GatedBackward(HalfType type, const void* gate_up, const void* dy, bool gelu, int64_t rows, int64_t width, void* dgate_up, void* y,
-                  void* stream) {
+int GatedBackward(HalfType type, const void* gate_up, const void* dy, bool gelu, int64_t rows, int64_t width,
+                  void* dgate_up, void* y, void* stream) {
   if (rows == 0) return cudaSuccess;
   return With(type, [&](auto half) {
     using Half = decltype(half);
@@ -583,9 +584,9 @@ int LogProbRows(const float* logits, const int64_t* targets, float inverse_tempe
   return cudaGetLastError();
 }
 
-int LogProbRowsBackward(HalfType type, const float* logits, const int64_t* targets, const float* log_sums, const float* entropy,
-                        const float* dlog_probs, const float* dentropy, float inverse_temperature, int64_t rows,
-                        int64_t vocab, void* dlogits, void* stream) {
+int LogProbRowsBackward(HalfType type, const float* logits, const int64_t* targets, const float* log_sums,
+                        const float* entropy, const float* dlog_probs, const float* dentropy, float inverse_temperature,
+                        int64_t rows, int64_t vocab, void* dlogits, void* stream) {
   if (rows == 0) return cudaSuccess;
   const bool wide = vocab % 4 == 0;
   const unsigned blocks = static_cast<unsigned>(rows) * Blocks(vocab, wide ? kThreads * 4 : kThreads);

@@ -35,8 +35,8 @@ class Batch {
   std::mt19937 random_{5};
 };
 
-// Groups of unequal answers, dealt out in turn as a sampler may deliver them; one of a single sample; one whose prompt is
-// too short to pay; and a second turn, whose prompt goes on after a first one.
+// Groups of unequal answers, dealt out in turn as a sampler may deliver them; one of a single sample; one whose prompt
+// is too short to pay; and a second turn, whose prompt goes on after a first one.
 std::vector<TrainSequence> Groups() {
   Batch batch;
   const std::vector<int32_t> a = batch.Ids(40), b = batch.Ids(25), alone = batch.Ids(60), brief = batch.Ids(3);
@@ -60,7 +60,8 @@ std::vector<size_t> All(const std::vector<TrainSequence>& sequences) {
   return all;
 }
 
-TEST_CASE("Samples of one prompt are bundled, later turns with them, each once and within the budget", "[trainer][data]") {
+TEST_CASE("Samples of one prompt are bundled, later turns with them, each once and within the budget",
+          "[trainer][data]") {
   const std::vector<TrainSequence> sequences = Groups();
   const auto whole = PlanMicroBatches(sequences, All(sequences), 100'000, true);
   REQUIRE(whole.size() == 1);
@@ -95,7 +96,9 @@ TEST_CASE("A shared prompt is packed once, its last token with each sample", "[t
   const std::vector<TrainSequence> sequences{PromptAndResponse({5, 6, 7}, {8, 9}), PromptAndResponse({1}, {2}),
                                              PromptAndResponse({5, 6, 7}, {3})};
   const PackedBatch batch = Pack(sequences, MicroBatch{{0, {1}}, {2, {0, 2}}});
-  const auto equal = [](const at::Tensor& got, std::vector<int64_t> want) { return got.equal(at::tensor(want, at::kLong)); };
+  const auto equal = [](const at::Tensor& got, std::vector<int64_t> want) {
+    return got.equal(at::tensor(want, at::kLong));
+  };
   CHECK(equal(batch.ids, {5, 6, 7, 8, 7, 1}));
   CHECK(equal(batch.positions, {0, 1, 2, 3, 2, 0}));
   CHECK(equal(batch.offsets, {0, 2, 4, 5, 6}));
@@ -113,7 +116,8 @@ TEST_CASE("Attention with shared prefixes gives the output and gradient of atten
       CHECK(status.ToString() == "OK");
     }
   }
-  CHECK(policy::TestPrefixAttention({6, 2, 16, 0.3, 8}, at::kCPU, at::kFloat).code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(policy::TestPrefixAttention({6, 2, 16, 0.3, 8}, at::kCPU, at::kFloat).code() ==
+        absl::StatusCode::kFailedPrecondition);
 }
 
 struct Learned {
@@ -135,7 +139,8 @@ struct Model {
     at::NoGradGuard no_grad;
     for (const policy::NamedTensor& named : lora->named()) {  // B is 0 at first, and A then has no gradient
       at::Tensor tensor = named.tensor;
-      if (named.name.find("lora_B") != std::string::npos) tensor.copy_(at::linspace(-0.2, 0.2, tensor.numel()).view(tensor.sizes()));
+      if (named.name.find("lora_B") != std::string::npos)
+        tensor.copy_(at::linspace(-0.2, 0.2, tensor.numel()).view(tensor.sizes()));
     }
     decoder->UseLora(lora.get());
   }
