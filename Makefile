@@ -22,7 +22,7 @@ quickstart: build
 
 test: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $$((2 * $(JOBS)))
 
 bench: build
 	@cmake --build $(BUILD) --parallel $(JOBS)

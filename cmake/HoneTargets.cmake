@@ -60,10 +60,12 @@ function(hone_resources name)
   add_custom_target(${name} ALL DEPENDS ${copies})
 endfunction()
 
-# hone_test(NAME SRCS a.cc ... [DEPS x ...] [TORCH] [LABELS l ...] [TIMEOUT_S n])
-# One Catch2 program, one CTest entry. Tests live under tests/, which mirrors the tree.
+# hone_test(NAME SRCS a.cc ... [DEPS x ...] [TORCH] [LABELS l ...] [TIMEOUT_S n] [WAITS])
+# One Catch2 program, one CTest entry. Tests live under tests/, which mirrors the tree. CTest's slots are half cores (make test
+# asks for two a core): a test takes two, one that mostly WAITS (for leases, deadlines, processes that start) one. Without
+# times of an earlier run those with the longest time limit start first.
 function(hone_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT_S" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;WAITS" "TIMEOUT_S" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SRCS})
   target_link_libraries(${name} PRIVATE hone_flags hone_test_support Catch2::Catch2WithMain ${arg_DEPS})
   if(arg_TORCH)
@@ -73,8 +75,12 @@ function(hone_test name)
   if(NOT arg_TIMEOUT_S)
     set(arg_TIMEOUT_S 120)
   endif()
+  set(slots 2)
+  if(arg_WAITS)
+    set(slots 1)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT_S} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 4
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT_S} COST ${arg_TIMEOUT_S} PROCESSORS ${slots} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 4
     ENVIRONMENT "HONE_TEST_BIN=${CMAKE_BINARY_DIR}/bin;HONE_PYTHON=${HONE_PYTHON};${HONE_TEST_SANDBOX}")
 endfunction()
 

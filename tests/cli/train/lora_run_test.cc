@@ -25,6 +25,7 @@
 #include "tests/support/hone_runs.h"
 #include "tests/support/process_tree.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "verifier/client/local_server.h"
 
 namespace hone::cli {
 namespace {
@@ -71,8 +72,7 @@ struct Bench : testing::HoneRuns {
   }
   SpawnOptions Sample(const std::string& command, const std::string& name, std::vector<std::string> more) const {
     std::vector<std::string> arguments = {command, "--name", name, "--set", "policy.start=" + Path("whole"), "--set",
-                                          "tasks.from=" + Path("tasks"), "--set", "max_tokens=8", "--set", "threads=1", "--set",
-                                          "verifier.build_slots=1"};
+                                          "tasks.from=" + Path("tasks"), "--set", "max_tokens=8", "--set", "threads=1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Command(arguments);
   }
@@ -124,8 +124,14 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   }
   CHECK(bench.WeightsHash("whole", 3) != bench.WeightsHash("whole", 1));
 
-  // Killed, stopped by the clock before another step, and gone on with.
-  bench.KillAt(bench.Train("killed"), "killed", 1);
+  // Killed, stopped by the clock before another step, and gone on with: here and below beside one verifier, whose start is most
+  // of a short run's time.
+  verifier::LocalServerOptions server;
+  server.program = TestProgram("hone-verifier");
+  server.extra_args = {"--set=build_slots=1", "--set=lanes=1"};
+  const auto verifier = verifier::LocalServer::Start(server).value();
+  const std::string endpoint = "verifier.endpoint=" + verifier->endpoint();
+  bench.KillAt(bench.Train("killed", {"--set", endpoint}), "killed", 1);
   const RunResult stopped = bench.Run(bench.Command({"train", "--name", "killed", "--resume", "--max-seconds", "0.01"}));
   INFO(stopped.output);
   CHECK(stopped.exit_code == 0);
@@ -138,7 +144,7 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   CHECK(bench.WeightsHash("killed", 3) == bench.WeightsHash("whole", 3));
 
   // Sampled with its adapter, not without.
-  const RunResult rollout = bench.Run(bench.Sample("rollout", "samples", {"--set", "sampling.samples=8"}));
+  const RunResult rollout = bench.Run(bench.Sample("rollout", "samples", {"--set", endpoint, "--set", "sampling.samples=8"}));
   INFO(rollout.output);
   REQUIRE(rollout.exit_code == 0);
   const Judged sampled = Read(bench.Path("samples/rollout.jsonl.zst"));
@@ -146,7 +152,7 @@ TEST_CASE("An adapter is trained on a chat model's verdicts, from checkpoints wi
   CHECK(sampled.samples == 8);
 
   // Right answers become a data set that names where they came from.
-  const RunResult rft = bench.Run(bench.Sample("rft", "draw", {"--set", "rounds=1", "--set", "tasks_per_round=2", "--set", "samples=12"}));
+  const RunResult rft = bench.Run(bench.Sample("rft", "draw", {"--set", endpoint, "--set", "rounds=1", "--set", "tasks_per_round=2", "--set", "samples=12"}));
   INFO(rft.output);
   REQUIRE(rft.exit_code == 0);
   const Json figures = Json::parse(*ReadFile(bench.Path("draw/rft.json")));
