@@ -26,6 +26,9 @@ void Judge(const hone::verifier::Finding& finding) {
   verdict.message = finding.message;
   if (finding.rule) verdict.rules.push_back(*finding.rule);
   if (verdict.status == hone::VerdictStatus::kOk || verdict.message.size() > 1000) std::abort();
+  for (const char c : verdict.message) {
+    if ((c >= 0 && c < ' ') || c == '\x7f') std::abort();  // it stands in logs and terminals
+  }
   const auto read = hone::VerdictFromJson(hone::VerdictToJson(verdict));
   if (!read.ok() || read->status != verdict.status) std::abort();
   const auto travelled = hone::proto::Decode<hone::Verdict>(hone::proto::Encode(verdict));

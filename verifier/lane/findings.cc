@@ -19,6 +19,12 @@
 namespace hone::verifier {
 namespace {
 
+/// What a candidate said, for one line of a log or a terminal: no line ends, no escapes.
+std::string OneLine(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
+  return text;
+}
+
 /// The last line that a dying program printed is mostly the reason.
 std::string LastLine(const std::string& output) {
   std::string last;
@@ -26,7 +32,7 @@ std::string LastLine(const std::string& output) {
     line = absl::StripAsciiWhitespace(line);
     if (!line.empty()) last = std::string(line.substr(0, 200));
   }
-  return last;
+  return OneLine(std::move(last));
 }
 
 /// "12 bytes past the end of `out`", or "" far from all tensors.
@@ -308,8 +314,10 @@ Finding ExplainGone(const RunnerReport& ended, const DeviceTable& device, const 
   return ExplainReport(ended, device, {}, absl::ZeroDuration(), output);
 }
 
-Finding ExplainReport(const RunnerReport& report, const DeviceTable& device, const std::vector<PlacedTensor>& tensors,
+Finding ExplainReport(const RunnerReport& said, const DeviceTable& device, const std::vector<PlacedTensor>& tensors,
                       absl::Duration limit, const std::string& output) {
+  RunnerReport report = said;
+  report.text = OneLine(std::move(report.text));
   Finding finding;
   switch (report.kind) {
     case RunnerReport::Kind::kDone:
@@ -345,7 +353,7 @@ Finding ExplainPython(const RunnerReport& report, const DeviceTable& device, abs
     return ExplainReport(report, device, {}, limit, output);
   }
   Finding finding;
-  finding.message = report.text;
+  finding.message = OneLine(report.text);
   if (report.code == static_cast<int>(PythonError::kOutOfMemory)) finding.status = VerdictStatus::kOom;
   if (report.code == static_cast<int>(PythonError::kWrongOutput)) finding.status = VerdictStatus::kIncorrect;
   return finding;
@@ -355,7 +363,7 @@ void Workmanship::Add(const RunnerReport& report) {
   ++calls;
   custom_calls += report.custom_calls;
   library_calls += report.library_calls;
-  if (library_names.empty()) library_names = report.text;
+  if (library_names.empty()) library_names = OneLine(report.text);
 }
 
 std::vector<RuleHit> Workmanship::Rules(const LegalityPolicy& policy) const {

@@ -129,15 +129,23 @@ def shorten(text, limit=212):
 POSITION = re.compile(r"at \d+:\d+:$")  # how a compiler's message begins that ends with the reason
 
 
+def words_of(error):
+    """Its text, as lines; an error may well raise another one when it is asked."""
+    try:
+        return (str(error).strip() or "no message").splitlines()
+    except Exception:
+        return ["no message"]
+
+
 def describe_error(error, what):
     """One line for a person: what was raised, and at which line of the candidate."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == CANDIDATE_FILE]
     where = f" (line {lines[-1]})" if lines else ""
-    lines_said = (str(error).strip() or "no message").splitlines()
+    lines_said = words_of(error)
     first = lines_said[0][:160]
     if POSITION.match(first.strip()) and len(lines_said) > 1:
         first = f"{first.strip()} {lines_said[-1].strip()[:130]}"
-    return f"{what} raised {type(error).__name__}: {first}{where}"
+    return f"{what} raised {type(error).__name__[:60]}: {first}{where}"
 
 
 # ---- Legality: which operators of the framework compute, and which kernels are the candidate's own. ----

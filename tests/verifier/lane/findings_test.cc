@@ -57,5 +57,21 @@ TEST_CASE("Infinities and NaN are no errors of a format", "[verifier][lane]") {
   CHECK(LargeErrorOf(values) == 0);
 }
 
+TEST_CASE("What a candidate says of itself is one line without escapes", "[verifier][lane]") {
+  DeviceTable device = {};
+  device.launch_error_name = [](int) { return "an error"; };
+  RunnerReport raised;
+  raised.kind = RunnerReport::Kind::kDone;
+  raised.code = static_cast<int>(PythonError::kRaised);
+  raised.text = "forward raised a\nb\x1b[31m";
+  CHECK(ExplainPython(raised, device, absl::Seconds(1), "").message == "forward raised a b [31m");
+  RunnerReport ended;
+  ended.kind = RunnerReport::Kind::kEnded;
+  ended.exited = true;
+  const std::string message = ExplainReport(ended, device, {}, absl::Seconds(1), "first\nlast \x1b]0;title\x07").message;
+  CHECK(message.find("last  ]0;title ") != std::string::npos);
+  CHECK(message.find('\x1b') == std::string::npos);
+}
+
 }  // namespace
 }  // namespace hone::verifier
