@@ -28,6 +28,7 @@
 #include "base/results.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
+#include "base/subprocess.h"
 #include "bench/spread.h"
 #include "cli/samples/recorded_samples.h"
 #include "verifier/client/client.h"
@@ -57,6 +58,8 @@ struct Arguments {
   int gpus = 1;
   int seconds = 3600;
   int lane_candidates = 40;
+  int burst = 72;
+  int ahead = 40;
   int port = 19464;
   std::vector<std::string> set;
 };
@@ -101,9 +104,10 @@ class DeviceBench {
     for (const std::string& what : arguments_.what) {
       std::printf("== %s\n", what.c_str());
       const bool screened = what == "screened";
-      HONE_RETURN_IF_ERROR(StartUnlessRunning(screened ? "cpu" : "off"));
+      HONE_RETURN_IF_ERROR(StartUnlessRunning(screened ? "cpu" : "off", what == "burst" ? arguments_.ahead : 0));
       if (what == "screened" || what == "unscreened") HONE_RETURN_IF_ERROR(MeasureRate(screened));
       if (what == "lane") HONE_RETURN_IF_ERROR(MeasureLane());
+      if (what == "burst") HONE_RETURN_IF_ERROR(MeasureBurst());
       if (what == "cached") HONE_RETURN_IF_ERROR(MeasureCached());
       if (what == "cv") HONE_RETURN_IF_ERROR(MeasureRepeats());
       if (what == "observe") HONE_RETURN_IF_ERROR(Observe());
@@ -119,11 +123,12 @@ class DeviceBench {
     results_.push_back({id, value, unit, "bench/device/verifier.sh", arguments_.machine, Today(), arguments_.commit});
   }
 
-  absl::Status StartUnlessRunning(const std::string& screen) {
-    if (server_ != nullptr && screen_ == screen) return absl::OkStatus();
+  absl::Status StartUnlessRunning(const std::string& screen, int ahead) {
+    if (server_ != nullptr && screen_ == screen && ahead_ == ahead) return absl::OkStatus();
     client_.reset();
     server_.reset();
     screen_ = screen;
+    ahead_ = ahead;
     HONE_ASSIGN_OR_RETURN(server_, StartServer(arguments_.device, screen, absl::StrCat("127.0.0.1:", arguments_.port)));
     HONE_ASSIGN_OR_RETURN(client_, ClientOf(*server_));
     // Starts what starts late: torch in the reference worker. Signatures are asked for anyhow.
@@ -138,7 +143,7 @@ class DeviceBench {
     if (!arguments_.log.empty()) options.log_path = absl::StrCat(arguments_.log, ".", ++servers_);
     // The recordings were compiled by nvcc's bare command line.
     options.extra_args = {absl::StrCat("--set=devices=[", device, "]"), absl::StrCat("--set=screen=", screen),
-                          "--set=rescue_flags=false"};
+                          "--set=rescue_flags=false", absl::StrCat("--set=runners_ahead=", ahead_)};
     if (!metrics.empty()) options.extra_args.push_back(absl::StrCat("--set=metrics=", metrics));
     for (const std::string& item : arguments_.set) options.extra_args.push_back("--set=" + item);
     if (!arguments_.sandbox.empty()) options.extra_args.push_back(absl::StrCat("--set=sandbox=", arguments_.sandbox));
@@ -252,6 +257,76 @@ class DeviceBench {
     Add("verifier.lane_overhead_ms_p50", Quantile(overhead, 0.5), "ms");
     Add("verifier.lane_overhead_ms_p90", Quantile(overhead, 0.9), "ms");
     return absl::OkStatus();
+  }
+
+  /// As many right, built candidates as a training step has, after a pause in which nothing is timed: those that find a runner
+  /// started ahead, and those that wait for one. Each is judged as its kernel was before, without a pause.
+  absl::Status MeasureBurst() {
+    HONE_ASSIGN_OR_RETURN(std::vector<VerifyRequest> requests, BurstRequests());
+    const int64_t empty_mb = DeviceMegabytes();
+    absl::SleepFor(absl::Milliseconds(500 + 220 * arguments_.ahead));
+    const int64_t full_mb = DeviceMegabytes();
+    struct Answer {
+      double seconds;
+      size_t index;
+      Verdict verdict;
+    };
+    std::vector<Answer> answers;
+    const SteadyTime start = SteadyTime::Now();
+    HONE_RETURN_IF_ERROR(client_->VerifyAll(requests, [&](size_t index, const Verdict& verdict) {
+      answers.push_back({absl::ToDoubleSeconds(SteadyTime::Now() - start), index, verdict});
+    }));
+    std::map<std::string, int> statuses;
+    for (const Answer& answer : answers) {
+      const Verdict& v = answer.verdict;
+      ++statuses[std::string(Name(v.status))];
+      std::printf("  %.3f s %s of %s: %s, %.5g us, check %.3f time %.3f overhead %.3f s %s\n", answer.seconds,
+                  absl::StrCat(answer.index % distinct_).c_str(), requests[answer.index].task.id.c_str(), std::string(Name(v.status)).c_str(),
+                  v.speed() != nullptr ? v.speed()->candidate_ns / 1e3 : 0.0, v.seconds.check, v.seconds.time, v.seconds.lane_overhead,
+                  v.ok() ? "" : v.message.c_str());
+    }
+    for (const auto& [status, count] : statuses) std::printf("  %s %d\n", status.c_str(), count);
+    const auto ahead = static_cast<size_t>(arguments_.ahead);
+    if (answers.size() <= ahead || ahead == 0) return absl::InvalidArgumentError("--burst: more than --ahead, and that more than 0");
+    Add("verifier.native.burst_ahead_per_s", static_cast<double>(ahead) / answers[ahead - 1].seconds, "1/s");
+    Add("verifier.native.burst_beyond_per_s",
+        static_cast<double>(answers.size() - ahead) / (answers.back().seconds - answers[ahead - 1].seconds), "1/s");
+    Add("verifier.native.runner_ahead_mb", static_cast<double>(full_mb - empty_mb) / arguments_.ahead, "MB of the device's memory");
+    return absl::OkStatus();
+  }
+
+  /// Built already, and each of a content of its own.
+  absl::StatusOr<std::vector<VerifyRequest>> BurstRequests() {
+    constexpr size_t kDistinct = 24;  // kernels
+    constexpr int64_t kPart = 8;      // of the recorded shape
+    std::vector<VerifyRequest> kernels;
+    for (const RecordedSample& sample : samples_) {
+      if (sample.verdict != "ok" || kernels.size() == kDistinct) continue;
+      HONE_ASSIGN_OR_RETURN(VerifyRequest request, RequestFor(sample));
+      Sizes& sizes = request.task.timing_gpu;
+      if (sizes.empty()) continue;
+      int64_t& largest = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
+      largest = std::max<int64_t>(1, largest / kPart);
+      kernels.push_back(std::move(request));
+    }
+    if (kernels.empty()) return absl::InvalidArgumentError("no right answers among the samples");
+    distinct_ = kernels.size();
+    HONE_RETURN_IF_ERROR(client_->VerifyAll(kernels, [](size_t, const Verdict&) {}));
+    std::vector<VerifyRequest> requests;
+    for (int i = 0; i < arguments_.burst; ++i) {
+      requests.push_back(kernels[static_cast<size_t>(i) % kernels.size()]);
+      requests.back().protocol.run_timeout_ms += 1 + i;
+    }
+    return requests;
+  }
+
+  /// In use on the first GPU, as its driver tells; 0 where there is none.
+  static int64_t DeviceMegabytes() {
+    SpawnOptions spawn;
+    spawn.argv = {"nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"};
+    const absl::StatusOr<RunResult> result = hone::Run(spawn, absl::Seconds(10));
+    int64_t megabytes = 0;
+    return result.ok() && absl::SimpleAtoi(result->output.substr(0, result->output.find('\n')), &megabytes) ? megabytes : 0;
   }
 
   absl::Status MeasureCached() {
@@ -431,6 +506,8 @@ class DeviceBench {
   std::unique_ptr<LocalServer> server_;
   std::unique_ptr<Client> client_;
   std::vector<BenchResult> results_;
+  int ahead_ = 0;  // runners that the server's idle lane starts
+  size_t distinct_ = 1;  // kernels of a burst
   int64_t fresh_ = 0;
   std::atomic<int> servers_ = 0;
   absl::Mutex mutex_;  // of results and standard output, while GPUs are measured at the same time
@@ -440,7 +517,7 @@ int Main(int argc, char** argv) {
   CLI::App app{"Measures the verifier on a GPU"};
   Arguments arguments;
   app.add_option("samples", arguments.samples, "Recorded answers, .jsonl")->required();
-  app.add_option("--what", arguments.what, "screened, unscreened, lane, cached, cv, observe")->delimiter(',');
+  app.add_option("--what", arguments.what, "screened, unscreened, lane, burst, cached, cv, observe")->delimiter(',');
   app.add_option("--device", arguments.device, "cuda, or cpu to try the program out");
   app.add_option("--python", arguments.python, "Interpreter with torch");
   app.add_option("--sandbox", arguments.sandbox, "bubblewrap or none; default: as the verifier chooses");
@@ -453,6 +530,8 @@ int Main(int argc, char** argv) {
   app.add_option("--gpus", arguments.gpus, "cv: that share the kernels, each with a verifier of its own")->check(CLI::Range(1, 8));
   app.add_option("--seconds", arguments.seconds, "cv: time since the program's start; what is not measured by then is left out");
   app.add_option("--lane-candidates", arguments.lane_candidates, "lane: how many");
+  app.add_option("--burst", arguments.burst, "burst: candidates");
+  app.add_option("--ahead", arguments.ahead, "burst: runners that the lane starts in the pause before; fewer than candidates");
   app.add_option("--port", arguments.port, "Of the verifiers' metrics");
   app.add_option("--set", arguments.set, "key=value for the verifier")->type_size(1)->allow_extra_args(false);
   CLI11_PARSE(app, argc, argv);
