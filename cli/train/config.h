@@ -38,7 +38,6 @@ void Describe(F& f, TrainConfig& c) {
   if (!c.workers.listen.empty()) {
     if (c.rl.overlap) f.Fail("rl", "overlap: workers sample while this process learns as rl.lag allows");
   } else if (TimesOnGpuOf(c.device.device, c.verifier)) {
-    if (c.rl.stream) f.Fail("rl", "stream: answers would be written on the GPU that times candidates");
     if (c.rl.overlap) f.Fail("rl", "overlap: learning would run on the GPU that times candidates");
   }
 }

@@ -35,6 +35,7 @@ rollout::EpisodeDriver MakeDriver(const RolloutParts& parts, const EpisodeSettin
   config.turns = settings.turns;
   config.max_context_tokens = parts.context;
   config.stream = settings.stream;
+  config.hold_lanes = settings.stream && parts.shares_gpu;
   rollout::EpisodeDriver::Parts driver;
   driver.engine = parts.engine;
   driver.encoder = parts.prompter;

@@ -30,6 +30,7 @@ struct RolloutParts {
   Capabilities capabilities;  // the verifier's
   int64_t context = 0;        // tokens of an episode's last turn at most; 0: no limit
   int64_t seed = 1;
+  bool shares_gpu = false;   // the verifier times on the GPU that the engine computes on
   std::function<void(const std::string& what)> on_phase;  // hears what is waited for, from any thread; may be empty
 };
 

@@ -37,6 +37,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 void OnInterrupt(int) { interrupted = true; }
 
 constexpr int64_t kWarmupSteps = 5;
+constexpr int kRunnersAhead = 32;  // that an idle GPU lane starts for the next step; fewer where it has little memory
 constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 MiB travel
 
 using OnPhase = std::function<void(const std::string& what)>;
@@ -169,6 +170,8 @@ absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, cons
     if (settings.build_slots > 0) set(absl::StrCat("build_slots=", settings.build_slots));
     if (settings.lanes > 0) set(absl::StrCat("lanes=", settings.lanes));
     if (!settings.sandbox.empty()) set(absl::StrCat("sandbox=", settings.sandbox));
+    set("holds=true");
+    if (BackendOf(settings) != Backend::kCpu) set(absl::StrCat("runners_ahead=", kRunnersAhead));
     for (const std::string& setting : settings.options) set(setting);
     HONE_ASSIGN_OR_RETURN(verifier.server, verifier::LocalServer::Start(options));
     endpoint = verifier.server->endpoint();

@@ -102,7 +102,8 @@ void Describe(F& f, RlSettings& c) {
           "of the divergence from the model without its adapter; above 0 it is scored, too: one more forward pass");
   f.Section("loss", c.loss, "what a batch's tokens are trained by");
   f.Value("stream", c.stream,
-          "verify an answer as soon as it is written, while others still are; only where the verifier has a device of its own");
+          "verify an answer as soon as it is written, while others still are; where the verifier started for the run times on the "
+          "GPU that computes, answers are built and screened meanwhile, and timed when all are written");
   f.Value("max_seconds", c.max_seconds, Range(0.0, 1e9),
           "from the program's start; a step that would not end by then is not begun: the run stops with a checkpoint; 0: no limit");
   f.Value("max_gap", c.max_gap, Range(0.0, 10.0),

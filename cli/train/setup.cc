@@ -75,6 +75,7 @@ absl::StatusOr<PolicySetup> PolicySetup::Around(StartingPolicy start, const Poli
   setup.engine_settings_ = model.engine;
   setup.seed_ = seed;
   setup.running_ = model.engine.max_running;
+  setup.device_ = model.device.device;
   setup.start_ = std::move(start);
   HONE_RETURN_IF_ERROR(setup.PutOnAdapter(model.lora));
   HONE_ASSIGN_OR_RETURN(setup.prompter_, MakePrompter(settings, setup.start_.folder));
@@ -137,7 +138,7 @@ RolloutParts PolicySetup::Parts(std::vector<Baseline> baselines) const {
   const int64_t model = start_.decoder->config().max_position_embeddings;
   const int64_t context = settings_.context > 0 ? std::min(settings_.context, model) : model;
   return {problems_.get(), prompter_.get(), engine_.get(), verifier_.client.get(), VerifyWith(verifier_settings_, std::move(baselines)),
-          verifier_.capabilities, context, seed_, {}};
+          verifier_.capabilities, context, seed_, TimesOnGpuOf(device_, verifier_settings_), {}};
 }
 
 std::vector<Baseline> PolicySetup::ReportedBaselines() const {

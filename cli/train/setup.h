@@ -75,6 +75,7 @@ class PolicySetup {
   PolicySettings settings_;
   EngineSettings engine_settings_;
   VerifierSettings verifier_settings_;
+  std::string device_;  // that the engine computes on
   int64_t seed_ = 1, running_ = 1;
   StartingPolicy start_;
   std::unique_ptr<policy::Lora> adapter_;

@@ -100,9 +100,6 @@ class JoinedRun {
       return absl::InvalidArgumentError(absl::StrCat("device.dtype: ", config_.device.dtype, ", but the run's weights are ",
                                                      settings_.device.dtype));
     }
-    if (settings_.rl.stream && TimesOnGpuOf(config_.device.device, config_.verifier)) {
-      return absl::InvalidArgumentError("rl.stream: answers would be written on the GPU that times candidates");
-    }
     for (const auto& [name, bytes] : run_.files) {
       if (absl::StrContains(name, '/')) return absl::DataLossError(absl::StrCat("the run sent a file called ", name));
       HONE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder_.path(), "/", name), bytes));

@@ -19,8 +19,8 @@ else
   where=(--set "device.device=$DEVICE" --set "device.dtype=${DTYPE:-bf16}" --set "verifier.devices=[$TIMED_ON]" --set verifier.build_slots=0)
 fi
 [ -z "${SCREEN_LANES:-}" ] || where+=(--set "verifier.options=[screen_lanes=$SCREEN_LANES]")
-together=()
-[ "$TIMED_ON" = "$DEVICE" ] && [ "$DEVICE" != cpu ] || together=(--set rl.stream=true --set rl.overlap=true)
+together=(--set rl.stream=true)
+[ "$TIMED_ON" = "$DEVICE" ] && [ "$DEVICE" != cpu ] || together+=(--set rl.overlap=true)
 
 # run FOLDER COMMAND...: a new run of that name, or the interrupted one gone on with; nothing where it ended.
 run() {

@@ -6,8 +6,6 @@
 . "$(dirname "$0")/common.sh"
 name=$1
 shift
-stream=()
-[ "$TIMED_ON" = "$DEVICE" ] || stream=(--set stream=true)
 for set in ${SETS:-heldout unseen kb1}; do
   case $set in
     heldout) tasks=(--set tasks.from=suite) ;;
@@ -16,7 +14,7 @@ for set in ${SETS:-heldout unseen kb1}; do
   esac
   [ "$set" = heldout ] || [ -e "$DATA/$set" ] || [ -e "$DATA/$set.jsonl" ] || continue
   seconds=SECONDS_$set
-  run "${set}_$name" eval policy "$here/eval.yaml" "${where[@]}" "${stream[@]}" --set "policy.start=$MODEL" "${tasks[@]}" \
+  run "${set}_$name" eval policy "$here/eval.yaml" "${where[@]}" --set stream=true --set "policy.start=$MODEL" "${tasks[@]}" \
     --set "sampling.samples=${SAMPLES:-8}" --set "max_seconds=${!seconds:-0}" --set "timed_again.protocols=[${PROTOCOLS:-}]" \
     --set "timed_again.max_seconds=${SECONDS_again:-0}" "$@"
 done

@@ -92,8 +92,13 @@ absl::Status EpisodeDriver::PlayTurn(std::vector<Live>& live, int64_t turn, uint
     live[judging.asked[index]].turn().verdict = verdict;
     Report(turn, --judging.missing, /*verifying=*/true);
   });
+  std::unique_ptr<verifier::LaneHold> hold;
+  if (config_.hold_lanes) {
+    HONE_ASSIGN_OR_RETURN(hold, parts_.client->HoldLanes());
+  }
   const SteadyTime start = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(GenerateTurn(live, turn, seed, judging));
+  hold.reset();
   const SteadyTime generated = SteadyTime::Now();
   Report(turn, judging.missing, /*verifying=*/true);
   if (turn == 1 && parts_.meanwhile) {

@@ -56,6 +56,7 @@ struct DriverConfig {
   bool stop_at_pass = true;
   int64_t max_context_tokens = 0;
   bool stream = false;
+  bool hold_lanes = false;
 };
 template <class F>
 void Describe(F& f, DriverConfig& c) {
@@ -65,6 +66,7 @@ void Describe(F& f, DriverConfig& c) {
   f.Value("max_context_tokens", c.max_context_tokens, Range(0, 1 << 24),
           "an episode ends before a turn whose prompt and longest response exceed this; 0: no limit");
   f.Value("stream", c.stream, "verify a response as soon as it is whole, while others are generated");
+  f.Value("hold_lanes", c.hold_lanes, "have nothing timed while responses are generated, as on a device that both use");
 }
 
 /// What the driver asks the verifier for besides the candidate.

@@ -373,6 +373,44 @@ class BatchStream final : public VerdictStream {
   absl::Status status_;  // written by the thread that delivers, read after it was joined
 };
 
+/// Of all endpoints.
+class StreamHold final : public LaneHold {
+ public:
+  static absl::StatusOr<std::unique_ptr<LaneHold>> Take(std::vector<Endpoint>& endpoints, const ClientOptions& options) {
+    auto hold = std::make_unique<StreamHold>();
+    for (Endpoint& endpoint : endpoints) hold->Ask(endpoint, options);
+    for (Held& held : hold->held_) {
+      v1::HoldLanesResponse quiet;
+      if (held.stream->Read(&quiet)) continue;
+      const grpc::Status why = held.stream->Finish();
+      held.stream.reset();
+      const absl::Status status = FromGrpc(why, held.name);
+      return status.ok() ? absl::UnavailableError(absl::StrCat("the verifier at ", held.name, " holds no lanes")) : status;
+    }
+    return std::unique_ptr<LaneHold>(std::move(hold));
+  }
+  ~StreamHold() override {
+    for (Held& held : held_) held.context->TryCancel();
+    for (Held& held : held_) {
+      if (held.stream) (void)held.stream->Finish();
+    }
+  }
+
+ private:
+  struct Held {
+    std::string name;
+    std::unique_ptr<grpc::ClientContext> context;
+    std::unique_ptr<grpc::ClientReader<v1::HoldLanesResponse>> stream;  // null: ended
+  };
+  void Ask(Endpoint& endpoint, const ClientOptions& options) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    Authorize(options, context.get());
+    auto stream = endpoint.stub->HoldLanes(context.get(), v1::HoldLanesRequest());
+    held_.push_back({endpoint.name, std::move(context), std::move(stream)});
+  }
+  std::vector<Held> held_;
+};
+
 // ------------------------------------------------------------------------------------------------------- the client
 
 class GrpcClient final : public Client {
@@ -420,6 +458,8 @@ class GrpcClient final : public Client {
   std::unique_ptr<VerdictStream> OpenStream(std::function<void(size_t, const Verdict&)> on_verdict) override {
     return std::make_unique<BatchStream>(endpoints_, options_, std::move(on_verdict));
   }
+
+  absl::StatusOr<std::unique_ptr<LaneHold>> HoldLanes() override { return StreamHold::Take(endpoints_, options_); }
 
   absl::StatusOr<Signature> DescribeTask(const Task& task) override {
     v1::DescribeTaskRequest message;

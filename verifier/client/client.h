@@ -39,6 +39,12 @@ class VerdictStream {
   virtual absl::Status Finish() = 0;
 };
 
+/// Lanes judge again when it is dropped.
+class LaneHold {
+ public:
+  virtual ~LaneHold() = default;
+};
+
 /// Thread-safe.
 class Client {
  public:
@@ -58,6 +64,10 @@ class Client {
   /// As VerifyAll, for requests that are not all known yet. `on_verdict` is called from one thread, not the caller's. A client
   /// that has no streams of its own asks for all of them at Finish.
   virtual std::unique_ptr<VerdictStream> OpenStream(std::function<void(size_t index, const Verdict& verdict)> on_verdict);
+
+  /// Returns when no lane of any endpoint judges, and none will before the hold is dropped or the connection lost. Requests are
+  /// built and screened meanwhile. kPermissionDenied: the service does not allow it.
+  virtual absl::StatusOr<std::unique_ptr<LaneHold>> HoldLanes() { return absl::UnimplementedError("this client cannot hold lanes"); }
 
   /// The typed entry point of a task's native candidates, by tracing its reference.
   virtual absl::StatusOr<Signature> DescribeTask(const Task& task) = 0;

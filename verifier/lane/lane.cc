@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -30,6 +31,7 @@ namespace {
 
 constexpr int kRunnersAhead = 3;     // checked, timed, scalar baseline
 constexpr int kGpuRunnersAhead = 2;  // the driver starts processes one after the other, and each holds memory
+constexpr int64_t kContextBytes = int64_t{560} << 20;  // of a GPU's memory, for one that waits; all of them get an eighth
 constexpr int kGpuPythonAhead = 4;   // an interpreter has much to do besides, which several do at the same time:
 constexpr int kGpuPythonLeast = 2;   // they start together, and timings wait for them every third time
 
@@ -81,6 +83,7 @@ class DeviceLane : public Lane {
     lane->MakeObserver(host);
     lane->cache_ = std::make_unique<TaskSetsCache>(lane->device_.get(), lane->worker_.get(), &lane->seeds_,
                                                      LimitsFor(lane->device_->properties(), options.task_memory_share));
+    lane->ChooseRunnersAhead();
     HONE_RETURN_IF_ERROR(lane->StartRunners(std::move(host), lane->native_));
     return lane;
   }
@@ -89,9 +92,11 @@ class DeviceLane : public Lane {
   absl::StatusOr<Signature> Describe(const Task& task) override { return OrCancelled(worker_->Describe(task)); }
 
   /// Not for Python candidates: an interpreter with a device holds gigabytes.
-  bool WorkAhead() override { return health_.ok() && native_.host->ReadyOneMore(options_.runners_ahead); }
+  bool WorkAhead() override { return health_.ok() && native_.host->ReadyOneMore(runners_ahead_); }
 
   LaneFacts Facts() const override { return {device_->properties().name, native_.host->sandbox()}; }
+
+  RunnerSupply Supply() const override { return supply_; }
 
   void Interrupt() override {
     interrupted_ = true;
@@ -182,6 +187,13 @@ class DeviceLane : public Lane {
   }
 
   bool OnGpu() const { return !device_->properties().emulated; }
+
+  /// As many as asked for, or as the device has room for.
+  void ChooseRunnersAhead() {
+    runners_ahead_ = options_.runners_ahead;
+    if (OnGpu()) runners_ahead_ = std::min<int>(runners_ahead_, static_cast<int>(device_->properties().memory_bytes / 8 / kContextBytes));
+    if (runners_ahead_ > 0) options_.log.Info("an idle lane starts runners", {{"ahead", runners_ahead_}, {"asked_for", options_.runners_ahead}});
+  }
   void PrepareRunners(RunnerHost& host) const {
     if (!OnGpu()) return host.Prepare(kRunnersAhead);
     if (!host.interpreted()) return host.Prepare(kGpuRunnersAhead);
@@ -285,6 +297,11 @@ class DeviceLane : public Lane {
     if (job.build.status != VerdictStatus::kOk) return absl::InvalidArgumentError("the job's build did not succeed");
     HONE_RETURN_IF_ERROR(health_);
     HONE_ASSIGN_OR_RETURN(Runners * runners, RunnersFor(job.build.format));
+    supply_.ahead = runners->host->ahead();
+    const absl::Duration waited_before = runners->host->waited();
+    const absl::Cleanup count_waiting = [&, host = runners->host.get()] {
+      supply_.waited_s = absl::ToDoubleSeconds(host->waited() - waited_before);
+    };
     HONE_ASSIGN_OR_RETURN(Outcome outcome, CheckAndTime(job, *runners));
     // A process that somebody else killed gets a second chance: the machine may have run out of memory for another's sake.
     if (outcome.finding && outcome.finding->from_outside) {
@@ -420,6 +437,8 @@ class DeviceLane : public Lane {
   }
 
   std::atomic<bool> interrupted_ = false;
+  int runners_ahead_ = 0;
+  RunnerSupply supply_;
   absl::Status health_;  // of the device, as the last probe left it
   const LaneOptions options_;
   absl::Mutex python_mutex_;  // guards the hosts' pointers against Interrupt

@@ -47,6 +47,12 @@ struct LaneFacts {
   std::string sandbox;              // "bubblewrap" or "none"
 };
 
+/// Of the candidate runners that a job needed.
+struct RunnerSupply {
+  int ahead = 0;        // that stood ready when it came
+  double waited_s = 0;  // for one to start, or for others to end
+};
+
 class Lane {
  public:
   static absl::StatusOr<std::unique_ptr<Lane>> Create(const LaneOptions& options);
@@ -60,6 +66,9 @@ class Lane {
   virtual absl::StatusOr<Signature> Describe(const Task& task) = 0;
 
   virtual LaneFacts Facts() const = 0;
+
+  /// Of the last job that was judged.
+  virtual RunnerSupply Supply() const { return {}; }
 
   /// A step of what makes later jobs shorter, of at most a process's start; for when there is no job. False: nothing is left.
   virtual bool WorkAhead() { return false; }

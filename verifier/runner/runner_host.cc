@@ -408,15 +408,24 @@ bool RunnerHost::ReadyOneMore(int runners) {
   return false;
 }
 
+absl::Status RunnerHost::AwaitReady(Runner& runner) {
+  const SteadyTime start = SteadyTime::Now();
+  const absl::Status ready = runner.AwaitHello(start + kProcessEnd);
+  waited_ += SteadyTime::Now() - start;
+  return ready;
+}
+
 void RunnerHost::AwaitGone() {
+  const SteadyTime start = SteadyTime::Now();
   for (const UniqueFd& process : dying_) AwaitReadable(process.get(), SteadyTime::Now() + kProcessEnd);
   dying_.clear();
+  waited_ += SteadyTime::Now() - start;
 }
 
 void RunnerHost::AwaitQuiet() {
   AwaitGone();
   for (auto& runner : prepared_) {
-    if (!runner->AwaitHello(SteadyTime::Now() + kProcessEnd).ok()) break;  // Start will see why
+    if (!AwaitReady(*runner).ok()) break;  // Start will see why
   }
 }
 
@@ -431,7 +440,7 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerHost::Start() {
     while (!prepared_.empty()) {
       std::unique_ptr<Runner> runner = std::move(prepared_.front());
       prepared_.pop_front();
-      last = runner->AwaitHello(SteadyTime::Now() + kProcessEnd);
+      last = AwaitReady(*runner);
       if (last.ok()) return runner;
     }
   }

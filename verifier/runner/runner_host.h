@@ -140,6 +140,9 @@ class RunnerHost {
   bool ReadyOneMore(int runners);
   /// The runner forked ahead, or a new one. A dead zygote is started again. kUnavailable: it does not come up.
   absl::StatusOr<std::unique_ptr<Runner>> Start();
+  /// Runners forked ahead, and how long Start, AwaitGone and AwaitQuiet waited for some to start or to end, so far.
+  int ahead() const { return static_cast<int>(prepared_.size()); }
+  absl::Duration waited() const { return waited_; }
   /// Waits until the processes of all dropped runners have ended.
   void AwaitGone();
   /// Waits until the runners forked ahead are ready and the dropped ones are gone, so that none starts or ends while
@@ -161,6 +164,7 @@ class RunnerHost {
   friend class Runner;
   explicit RunnerHost(RunnerHostOptions options) : options_(std::move(options)) {}
   absl::Status StartZygote();
+  absl::Status AwaitReady(Runner& runner);
   absl::StatusOr<std::unique_ptr<Runner>> Fork();
   /// Takes what the zygote told unasked, so that its socket never fills.
   void ReadEnded();
@@ -177,6 +181,7 @@ class RunnerHost {
   std::vector<RunnerEnded> ended_;  // told by the zygote, not yet asked for
   std::deque<std::unique_ptr<Runner>> prepared_;
   std::vector<UniqueFd> dying_;  // processes of dropped runners
+  absl::Duration waited_;
   bool lost_ = false;  // the zygote is known to be gone, and with it what it forked ahead
 };
 

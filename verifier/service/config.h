@@ -45,6 +45,7 @@ struct ServerConfig {
   int64_t artefact_limit_mb = 4096;
   int max_tries = 3;
   int max_stream_jobs = 1024;
+  bool holds = false;
   double drain_s = 30;
   std::string metrics;
   std::string http;
@@ -92,6 +93,7 @@ void Describe(Fields& f, ServerConfig& c) {
   f.Value("artefact_limit_mb", c.artefact_limit_mb, Range<int64_t>(1, 1 << 24), "megabytes of built candidates kept");
   f.Value("max_tries", c.max_tries, Range(1, 100), "of one stage of a job before its verdict is INFRA");
   f.Value("max_stream_jobs", c.max_stream_jobs, Range(1, 1 << 20), "open requests of one stream");
+  f.Value("holds", c.holds, "clients may keep this process's lanes from judging while they compute on a lane's device themselves");
   f.Value("drain_s", c.drain_s, Range(0.0, 86400.0), "seconds that SIGTERM leaves to open requests");
   f.Value("metrics", c.metrics, "host:port for Prometheus; empty: none");
   f.Value("http", c.http, "host:port of the HTTP/JSON gateway; empty: none");

@@ -43,6 +43,8 @@ std::string AgainKind(const std::string& device) { return absl::StrCat("again/",
 /// "cpu" of "build/cpu".
 std::string DeviceOf(const LeasedJob& job) { return job.kind.substr(job.kind.find('/') + 1); }
 
+bool IsDescribe(const LeasedJob& job) { return absl::StartsWith(job.kind, "describe/"); }
+
 std::string RandomKey() {
   thread_local std::mt19937_64 random{std::random_device{}()};
   return absl::StrCat(absl::Hex(random(), absl::kZeroPad16), absl::Hex(random(), absl::kZeroPad16));
@@ -155,6 +157,7 @@ struct Engine::State {
     std::shared_ptr<Lane> lane ABSL_GUARDED_BY(mutex);  // shared with the thread that uses it while another interrupts
     LaneFacts facts ABSL_GUARDED_BY(mutex);             // of the last lane that started
     bool passed_on = false;                             // of its thread: it has just left a job to the others
+    SteadyTime held_until = SteadyTime::InfinitePast();  // of its thread
   };
 
   State(EngineOptions options, Queue& queue, ResultCache& cache, Builder& builder, Metrics& metrics, Logger log)
@@ -181,6 +184,11 @@ struct Engine::State {
   int working ABSL_GUARDED_BY(calls_mutex) = 0;      // leases held
   bool leasing_ended ABSL_GUARDED_BY(calls_mutex) = false;
 
+  absl::Mutex hold_mutex;
+  int holds ABSL_GUARDED_BY(hold_mutex) = 0;
+  int judging ABSL_GUARDED_BY(hold_mutex) = 0;
+  std::vector<std::function<void()>> on_quiet ABSL_GUARDED_BY(hold_mutex);
+
   // ---- start and stop
   absl::Status Start();
   absl::Status StartLane(LaneSlot& slot);
@@ -206,7 +214,13 @@ struct Engine::State {
   std::optional<LeasedJob> LeaseNext(absl::Span<const std::string> kinds,
                                      SteadyTime deadline = SteadyTime::InfiniteFuture());
   std::optional<LeasedJob> LeaseForLane(LaneSlot& slot);
+  std::optional<LeasedJob> LeaseFreely(LaneSlot& slot);
+  bool LeasingEnded();
   void EndLease();
+  bool Held();
+  /// False: lanes are held.
+  bool BeginJudging();
+  void EndJudging();
   /// The artefacts' paths in this host's store; false when one is gone.
   bool Locate(JobState& state);
   void BuildLoop();
@@ -674,6 +688,49 @@ std::optional<LeasedJob> Engine::State::LeaseNext(absl::Span<const std::string> 
   return std::nullopt;
 }
 
+bool Engine::State::LeasingEnded() {
+  if (Stopping()) return true;
+  absl::MutexLock lock(&calls_mutex);
+  return leasing_ended;
+}
+
+std::shared_ptr<void> Engine::HoldLanes(std::function<void()> on_quiet) {
+  State& state = *state_;
+  bool quiet = false;
+  {
+    absl::MutexLock lock(&state.hold_mutex);
+    ++state.holds;
+    quiet = state.judging == 0;
+    if (!quiet) state.on_quiet.push_back(std::move(on_quiet));
+  }
+  if (quiet) on_quiet();
+  return {&state, [](State* held) {
+            absl::MutexLock lock(&held->hold_mutex);
+            --held->holds;
+          }};
+}
+
+bool Engine::State::Held() {
+  absl::MutexLock lock(&hold_mutex);
+  return holds > 0;
+}
+
+bool Engine::State::BeginJudging() {
+  absl::MutexLock lock(&hold_mutex);
+  if (holds > 0) return false;
+  ++judging;
+  return true;
+}
+
+void Engine::State::EndJudging() {
+  std::vector<std::function<void()>> tell;
+  {
+    absl::MutexLock lock(&hold_mutex);
+    if (--judging == 0) tell.swap(on_quiet);
+  }
+  for (const auto& quiet : tell) quiet();
+}
+
 void Engine::State::EndLease() {
   absl::MutexLock lock(&calls_mutex);
   --working;
@@ -798,6 +855,7 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     const SteadyTime free_since = SteadyTime::Now();
     const std::optional<LeasedJob> job = LeaseForLane(slot);
     if (!job) break;
+    const bool judges = !IsDescribe(*job);
     const SteadyTime begin = SteadyTime::Now();
     std::shared_ptr<Lane> lane;
     {
@@ -806,10 +864,11 @@ void Engine::State::LaneLoop(LaneSlot& slot) {
     }
     metrics.SetLane(slot.spec.name, LaneState::kBusy);
     const bool usable = LaneOne(slot, *lane, *job);
+    if (judges) EndJudging();
     EndLease();
     metrics.SetLane(slot.spec.name, usable ? LaneState::kIdle : LaneState::kDown);
     metrics.CountLaneTime(slot.spec.name, absl::ToDoubleSeconds(SteadyTime::Now() - begin),
-                          absl::ToDoubleSeconds(std::min(job->waited, begin - free_since)));
+                          absl::ToDoubleSeconds(std::min(job->waited, begin - std::max(free_since, slot.held_until))));
     if (usable) {
       faults = 0;
       victims.clear();
@@ -837,9 +896,24 @@ void Engine::State::Quarantine(const LaneSlot& slot, absl::Duration& quarantine)
   quarantine = std::min(2 * quarantine, options.quarantine_max);
 }
 
+/// The next job of a lane; one that judges has begun to, and ends with EndJudging. A held lane describes tasks.
+std::optional<LeasedJob> Engine::State::LeaseForLane(LaneSlot& slot) {
+  while (true) {
+    while (Held()) {
+      std::optional<LeasedJob> job = LeaseNext({DescribeKind(slot.spec.device)}, SteadyTime::Now() + options.held_pause);
+      slot.held_until = SteadyTime::Now();
+      if (job || LeasingEnded()) return job;
+    }
+    std::optional<LeasedJob> job = LeaseFreely(slot);
+    if (!job || IsDescribe(*job) || BeginJudging()) return job;
+    Report(*job, queue.Release(*job));  // the hold came while this lane waited
+    EndLease();
+  }
+}
+
 /// Second measurements first, so that they find a lane in a busy farm; but who has just left one to the others does what
 /// else there is, for a moment.
-std::optional<LeasedJob> Engine::State::LeaseForLane(LaneSlot& slot) {
+std::optional<LeasedJob> Engine::State::LeaseFreely(LaneSlot& slot) {
   const std::string& device = slot.spec.device;
   if (std::exchange(slot.passed_on, false)) {
     std::optional<LeasedJob> other =
@@ -873,7 +947,7 @@ bool Engine::State::LaneOne(LaneSlot& slot, Lane& lane, const LeasedJob& job) {
     return true;
   }
   state->queue_seconds += absl::ToDoubleSeconds(job.waited);
-  if (absl::StartsWith(job.kind, "describe/")) return DescribeOne(lane, job, *payload, *state);
+  if (IsDescribe(job)) return DescribeOne(lane, job, *payload, *state);
   return JudgeOne(slot, lane, job, std::get<VerifyRequest>(*payload), *state);
 }
 
@@ -962,6 +1036,8 @@ bool Engine::State::JudgeOne(LaneSlot& slot, Lane& lane, const LeasedJob& job, c
     FailTry(job, "lane", request.trace_id, verdict.ok() ? verdict->message : verdict.status().message());
     return verdict.ok();
   }
+  const RunnerSupply supply = lane.Supply();
+  metrics.CountRunners(slot.spec.name, supply.ahead, supply.waited_s);
   verdict->lane = NameOf(slot);
   if (state.screened && verdict->ok()) {
     metrics.CountScreen("disagreed");

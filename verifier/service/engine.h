@@ -71,6 +71,7 @@ struct EngineOptions {
   int lane_faults = 3;
   absl::Duration quarantine_min = absl::Seconds(10);
   absl::Duration quarantine_max = absl::Minutes(10);
+  absl::Duration held_pause = absl::Milliseconds(10);  // between looks of a held lane whether it still is
   absl::Duration pass_on_pause = absl::Milliseconds(50);  // before a lane that left a job to the others looks at it again
   int most_passes = 12'000;      // then even the lane that a request avoids judges it: the others may hang
   // In a farm, where the queue is shared and any part may be elsewhere. Both outlive the engine.
@@ -107,6 +108,10 @@ class Engine {
 
   /// Ends all calls of this key as kCancelled; returns how many.
   int64_t Cancel(const std::string& key);
+
+  /// While what it returns lives, no lane of this process begins to judge; all else goes on. `on_quiet` is called once, from any
+  /// thread, also from within this call, when none judges any more.
+  std::shared_ptr<void> HoldLanes(std::function<void()> on_quiet);
 
   /// New calls get kUnavailable; returns when the open ones have ended or at the deadline, when the rest get
   /// kUnavailable too. Their jobs stay in the queue. In a farm nothing more is leased, and what is leased is finished.

@@ -254,6 +254,44 @@ class RefusedStream final : public grpc::ServerBidiReactor<v1::VerifyStreamReque
   void OnDone() override { delete this; }
 };
 
+/// One HoldLanes. The shared part outlives it when the lanes fall quiet late.
+class HoldCall final : public grpc::ServerWriteReactor<v1::HoldLanesResponse> {
+ public:
+  explicit HoldCall(const absl::Status& refusal) { Finish(ToGrpc(refusal)); }
+  explicit HoldCall(Engine& engine) : shared_(std::make_shared<Shared>()) {
+    shared_->reactor = this;
+    hold_ = engine.HoldLanes([shared = shared_] {
+      absl::MutexLock lock(&shared->mutex);
+      if (shared->reactor == nullptr) return;
+      shared->writing = true;
+      shared->reactor->StartWrite(&shared->quiet);
+    });
+  }
+  void OnWriteDone(bool) override {
+    absl::MutexLock lock(&shared_->mutex);
+    shared_->writing = false;
+    if (shared_->reactor == nullptr) Finish(grpc::Status::CANCELLED);
+  }
+  void OnCancel() override {
+    if (shared_ == nullptr) return;  // refused
+    absl::MutexLock lock(&shared_->mutex);
+    hold_.reset();
+    shared_->reactor = nullptr;
+    if (!shared_->writing) Finish(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  struct Shared {
+    absl::Mutex mutex;
+    HoldCall* reactor ABSL_GUARDED_BY(mutex) = nullptr;  // null: over
+    bool writing ABSL_GUARDED_BY(mutex) = false;
+    v1::HoldLanesResponse quiet;
+  };
+  const std::shared_ptr<Shared> shared_;  // null: refused
+  std::shared_ptr<void> hold_;
+};
+
 // ---------------------------------------------------------------------------------------------------------- service
 
 void FillVerdict(const Verdict& verdict, v1::VerifyResponse* response) {
@@ -308,6 +346,15 @@ class VerifierService final : public v1::Verifier::CallbackService {
     auto* call = new UnaryCall<v1::DescribeTaskResponse, Signature>(engine_, *std::move(permit), response, FillSignature);
     call->Begin([&](Engine::OnSignature on_signature) { return engine_.Describe(*task, std::move(on_signature)); });
     return call;
+  }
+
+  grpc::ServerWriteReactor<v1::HoldLanesResponse>* HoldLanes(grpc::CallbackServerContext* context,
+                                                             const v1::HoldLanesRequest*) override {
+    if (const absl::Status known = Admit(options_.access, AuthorizationOf(*context)).status(); !known.ok()) {
+      return new HoldCall(known);
+    }
+    if (!options_.holds) return new HoldCall(absl::PermissionDeniedError("this verifier's lanes are not held for anybody: `holds` is off"));
+    return new HoldCall(engine_);
   }
 
   grpc::ServerUnaryReactor* GetCapabilities(grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest*,

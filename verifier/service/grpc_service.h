@@ -19,6 +19,7 @@ namespace hone::verifier {
 
 struct GrpcServiceOptions {
   int max_stream_jobs = 1024;
+  bool holds = false;              // clients may keep all lanes from judging
   AccessControl* access = nullptr;  // outlives the service; null: everybody may use it
 };
 

@@ -39,7 +39,9 @@ class LaneProcess final : public Lane {
 
   absl::StatusOr<Verdict> Judge(const LaneJob& job) override {
     const SteadyTime deadline = SteadyTime::Now() + absl::Milliseconds(job.protocol.run_timeout_ms) + grace_;
-    return Ask<Verdict>(job, deadline);
+    HONE_ASSIGN_OR_RETURN(Judged judged, Ask<Judged>(job, deadline));
+    supply_ = judged.supply;
+    return std::move(judged.verdict);
   }
 
   absl::StatusOr<Signature> Describe(const Task& task) override {
@@ -47,6 +49,7 @@ class LaneProcess final : public Lane {
   }
 
   LaneFacts Facts() const override { return facts_; }
+  RunnerSupply Supply() const override { return supply_; }
 
   /// Both ends then read as closed; the descriptor itself stays until no thread can be using it.
   void Interrupt() override {
@@ -94,6 +97,7 @@ class LaneProcess final : public Lane {
   const UniqueFd socket_;
   const absl::Duration grace_;
   LaneFacts facts_;
+  RunnerSupply supply_;
   absl::Mutex mutex_;
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -113,7 +117,7 @@ absl::StatusOr<LaneReply> Answer(Lane& lane, const absl::StatusOr<LaneRequest>& 
   if (!request.ok()) return request.status();
   if (const auto* job = std::get_if<LaneJob>(&*request)) {
     HONE_ASSIGN_OR_RETURN(Verdict verdict, JudgeAloud(lane, *job, log.With({{"trace", job->trace_id}})));
-    return verdict;
+    return Judged{std::move(verdict), lane.Supply()};
   }
   HONE_ASSIGN_OR_RETURN(Signature signature, lane.Describe(std::get<Task>(*request)));
   return signature;

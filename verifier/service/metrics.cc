@@ -103,6 +103,10 @@ struct Metrics::State {
       .Name("hone_lane_starts_total").Help("Starts of a lane's process.").Register(*registry);
   prometheus::Family<prometheus::Counter>& lane_seconds = prometheus::BuildCounter()
       .Name("hone_lane_seconds_total").Help("Seconds of a lane: busy, or late for a job that waited.").Register(*registry);
+  prometheus::Family<prometheus::Gauge>& runners = prometheus::BuildGauge()
+      .Name("hone_runners_ahead").Help("Candidate runners that stood ready when a lane's last job came.").Register(*registry);
+  prometheus::Family<prometheus::Counter>& runner_waits = prometheus::BuildCounter()
+      .Name("hone_runner_wait_seconds_total").Help("Seconds that jobs waited for candidate runners to start or to end.").Register(*registry);
   prometheus::Family<prometheus::Counter>& screened = prometheus::BuildCounter()
       .Name("hone_screened_total").Help("Candidates of a GPU that the CPU screen looked at, by outcome.").Register(*registry);
   std::array<prometheus::Histogram*, 3> requests;
@@ -133,6 +137,11 @@ void Metrics::CountFailure(absl::string_view stage) {
 void Metrics::CountLaneTime(const std::string& name, double busy, double late) {
   state_->lane_seconds.Add({{"lane", name}, {"what", "busy"}}).Increment(busy);
   state_->lane_seconds.Add({{"lane", name}, {"what", "late"}}).Increment(late);
+}
+
+void Metrics::CountRunners(const std::string& name, int ahead, double waited) {
+  state_->runners.Add({{"lane", name}}).Set(ahead);
+  state_->runner_waits.Add({{"lane", name}}).Increment(waited);
 }
 
 void Metrics::CountScreen(absl::string_view outcome) {

@@ -30,6 +30,8 @@ class Metrics {
   void CountLaneStart(const std::string& name);
   /// `busy`: seconds a lane worked on a job; `late`: seconds that it was free before while the job was waiting for it.
   void CountLaneTime(const std::string& name, double busy, double late);
+  /// Before a job: runners that stood ready. During it: seconds that it waited for some to start or to end.
+  void CountRunners(const std::string& name, int ahead, double waited);
   /// What the CPU screen did with a candidate: "passed" to its device, "rejected", "rerun" (rejected, and judged on its
   /// device all the same), "disagreed" (a rerun that the device found right).
   void CountScreen(absl::string_view outcome);

@@ -512,6 +512,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   GrpcServiceOptions service_options;
   service_options.access = state->access.get();
   service_options.max_stream_jobs = config.max_stream_jobs;
+  service_options.holds = config.holds;
   state->service = MakeGrpcService(*state->engine, service_options);
   HONE_RETURN_IF_ERROR(state->Listen(config));
   HONE_RETURN_IF_ERROR(state->ServeHttp(config, log));

@@ -186,8 +186,10 @@ std::string EncodeLaneReply(const absl::StatusOr<LaneReply>& reply) {
   } else if (const auto* facts = std::get_if<LaneFacts>(&*reply)) {
     message.mutable_ready()->set_device(facts->device);
     message.mutable_ready()->set_sandbox(facts->sandbox);
-  } else if (const auto* verdict = std::get_if<Verdict>(&*reply)) {
-    ToWire(*verdict, message.mutable_verdict());
+  } else if (const auto* judged = std::get_if<Judged>(&*reply)) {
+    ToWire(judged->verdict, message.mutable_verdict());
+    message.mutable_supply()->set_ahead(judged->supply.ahead);
+    message.mutable_supply()->set_waited_s(judged->supply.waited_s);
   } else {
     ToWire(std::get<Signature>(*reply), message.mutable_signature());
   }
@@ -197,9 +199,12 @@ std::string EncodeLaneReply(const absl::StatusOr<LaneReply>& reply) {
 absl::StatusOr<LaneReply> DecodeLaneReply(absl::string_view bytes) {
   HONE_ASSIGN_OR_RETURN(const auto message, Parse<internal::LaneReply>(bytes));
   if (message.has_ready()) return LaneReply(LaneFacts{message.ready().device(), message.ready().sandbox()});
-  if (message.has_verdict()) return Alternative<Verdict, v1::Verdict, LaneReply>(message.verdict());
   if (message.has_signature()) return Alternative<Signature, v1::Signature, LaneReply>(message.signature());
-  return StatusFromWire(message.failure());
+  if (!message.has_verdict()) return StatusFromWire(message.failure());
+  Judged judged;
+  HONE_RETURN_IF_ERROR(FromWire(message.verdict(), &judged.verdict));
+  judged.supply = {message.supply().ahead(), message.supply().waited_s()};
+  return LaneReply(std::move(judged));
 }
 
 // ----------------------------------------------------------------------------------------------------------- frames

@@ -37,8 +37,12 @@ struct JobState {
 };
 
 using LaneRequest = std::variant<LaneJob, Task>;
+struct Judged {
+  Verdict verdict;
+  RunnerSupply supply;
+};
 /// LaneFacts once, before anything is asked.
-using LaneReply = std::variant<LaneFacts, Verdict, Signature>;
+using LaneReply = std::variant<LaneFacts, Judged, Signature>;
 
 // Decode returns the Status that was encoded, or kDataLoss.
 std::string EncodeJobPayload(const JobPayload& payload);

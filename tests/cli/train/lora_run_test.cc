@@ -241,7 +241,6 @@ TEST_CASE("An adapter of another rank, half precision on a CPU and a reference w
     more.insert(more.begin(), one_gpu.begin(), one_gpu.end());
     return more;
   };
-  refused(on_one_gpu({"rl.stream=true"}), "stream: answers would be written on the GPU that times candidates");
   refused(on_one_gpu({"rl.lag=1", "--set", "rl.overlap=true"}), "overlap: learning would run on the GPU that times candidates");
 }
 

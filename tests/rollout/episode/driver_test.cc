@@ -165,6 +165,14 @@ class PromptClient final : public verifier::Client {
     stream->on_verdict = std::move(on_verdict);
     return stream;
   }
+  absl::StatusOr<std::unique_ptr<verifier::LaneHold>> HoldLanes() override {
+    struct Hold final : verifier::LaneHold {
+      explicit Hold(std::vector<std::string>& log) : log(log) { log.push_back("held"); }
+      ~Hold() override { log.push_back("free"); }
+      std::vector<std::string>& log;
+    };
+    return std::make_unique<Hold>(log);
+  }
   absl::StatusOr<Signature> DescribeTask(const Task&) override { return Signature{}; }
   absl::StatusOr<Capabilities> GetCapabilities() override { return Capabilities{}; }
   std::vector<std::string> log;
@@ -206,6 +214,21 @@ TEST_CASE("A response is verified while others are generated, and every verdict 
     CHECK(meanwhile == 1);
     CHECK(driver.seconds().judging > 0);
   }
+}
+
+TEST_CASE("Nothing is timed while responses are generated on the verifier's device, and they are asked about all the same", "[episode]") {
+  SpeakingEngine engine;
+  PlainEncoder encoder;
+  PromptClient client;
+  engine.log = &client.log;
+  DriverConfig config;
+  config.group_size = 2;
+  config.turns = 1;
+  config.stream = config.hold_lanes = true;
+  EpisodeDriver driver(config, {}, {}, {}, {&engine, &encoder, &client});
+  const std::vector<GroupRequest> requests = {{"group", {}, {1, 2}, false, {}}};
+  REQUIRE(driver.Run(requests, 1).ok());
+  CHECK(client.log == std::vector<std::string>{"held", "asked", "said", "asked", "said", "all said", "free"});
 }
 
 TEST_CASE("A request's own seed decides its draws, whatever is asked for beside it", "[episode]") {

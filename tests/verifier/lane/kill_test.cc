@@ -140,6 +140,37 @@ TEST_CASE("Runners that were forked ahead and killed are replaced", "[verifier][
   CHECK(verdict->ok());
 }
 
+TEST_CASE("An idle lane's runners are used one after the other, and those that died meanwhile are passed over", "[verifier][lane]") {
+  LaneOptions options;
+  const char* python = std::getenv("HONE_PYTHON");
+  options.python = python != nullptr ? python : "python3";
+  options.runners_ahead = 6;
+  const LaneJob job = Job(kRowScale);  // by the lane of all cases, whose runners are others
+  for (int wait = 0; Runners(/*zygote=*/false).size() < 3 && wait < 100; ++wait) absl::SleepFor(absl::Milliseconds(50));
+  const std::vector<pid_t> others = Runners(/*zygote=*/false);
+  const auto own = [&] {
+    std::vector<pid_t> pids = Runners(/*zygote=*/false);
+    std::erase_if(pids, [&](pid_t pid) { return std::count(others.begin(), others.end(), pid) > 0; });
+    return pids;
+  };
+  const auto lane = Lane::Create(options).value();
+  for (int step = 0; lane->WorkAhead(); ++step) REQUIRE(step < 6);
+  const std::vector<pid_t> ahead = own();
+  REQUIRE(ahead.size() == 6);
+  for (const size_t victim : {0, 1, 3}) kill(ahead[victim], SIGKILL);
+  const auto verdict = lane->Judge(job);
+  INFO(verdict.status());
+  REQUIRE(verdict.ok());
+  CHECK(verdict->ok());
+  for (int step = 0; lane->WorkAhead(); ++step) REQUIRE(step < 6);
+  CHECK(own().size() == 6);
+  for (const pid_t zygote : Runners(/*zygote=*/true)) kill(zygote, SIGKILL);  // the shared lane's, too
+  (void)lane->WorkAhead();
+  const auto recovered = lane->Judge(job);
+  CHECK((absl::IsUnavailable(recovered.status()) || (recovered.ok() && recovered->ok())));
+  CheckRecovery(job);
+}
+
 TEST_CASE("Whoever was killed after its answer was killed; whoever ended then meant to", "[verifier][lane]") {
   RunnerReport ended;
   ended.kind = RunnerReport::Kind::kEnded;

@@ -538,6 +538,61 @@ TEST_CASE("One task that kills every lane it meets quarantines none", "[verifier
   CHECK(f.metrics->Text().find("state=\"quarantined\"} 1") == std::string::npos);
 }
 
+TEST_CASE("While lanes are held requests are traced, built and refused, and are judged afterwards in their order", "[verifier][service]") {
+  Fixture f(/*lane_count=*/1, /*slots=*/1);
+  REQUIRE(f.StatusOf(Request("ok before")) == VerdictStatus::kOk);
+  absl::SleepFor(absl::Milliseconds(20));  // the lane waits for its next job when the hold comes
+  bool quiet = false;
+  std::shared_ptr<void> hold = f.engine->HoldLanes([&] { quiet = true; });
+  CHECK(quiet);
+  std::shared_ptr<void> another = f.engine->HoldLanes([] {});
+  std::vector<Answer<Verdict>> answers(4);
+  std::vector<std::string> expected = {"ok before"};
+  for (size_t i = 0; i < answers.size(); ++i) {
+    VerifyRequest request = Request(expected.emplace_back(absl::StrCat("ok ", i)));
+    request.task.reference = absl::StrCat("another reference ", i / 2);  // that the held lane traces
+    f.engine->Verify(request, answers[i].Callback());
+  }
+  CHECK(f.StatusOf(Request("compile")) == VerdictStatus::kCompile);
+  CHECK(Eventually([&] { return f.counts.builds == 6; }));
+  CHECK(f.counts.describes == 3);
+  absl::SleepFor(absl::Milliseconds(50));
+  CHECK(f.counts.judgements == 1);
+  hold.reset();
+  absl::SleepFor(absl::Milliseconds(50));
+  CHECK(f.counts.judgements == 1);  // the other hold is still there
+  another.reset();
+  for (Answer<Verdict>& answer : answers) CHECK(answer.Wait()->status == VerdictStatus::kOk);
+  CHECK(f.counts.Judged() == expected);
+  CHECK(f.metrics->Text().find("hone_failed_tries_total{") == std::string::npos);
+}
+
+TEST_CASE("A hold is quiet when what was being judged is", "[verifier][service]") {
+  Fixture f(/*lane_count=*/2);
+  Answer<Verdict> first, second;
+  f.engine->Verify(Request("hang a"), first.Callback());
+  f.engine->Verify(Request("hang b"), second.Callback());
+  REQUIRE(Eventually([&] { return f.counts.hanging == 2; }));
+  std::atomic<bool> quiet = false;
+  const std::shared_ptr<void> hold = f.engine->HoldLanes([&] { quiet = true; });
+  absl::SleepFor(absl::Milliseconds(20));
+  CHECK_FALSE(quiet);
+  f.counts.release.Notify();
+  CHECK(first.Wait()->status == VerdictStatus::kOk);
+  CHECK(second.Wait()->status == VerdictStatus::kOk);
+  CHECK(Eventually([&] { return quiet.load(); }));
+}
+
+TEST_CASE("An engine stops although its lanes are held", "[verifier][service]") {
+  Fixture f;
+  std::shared_ptr<void> hold = f.engine->HoldLanes([] {});
+  Answer<Verdict> answer;
+  f.engine->Verify(Request("ok"), answer.Callback());
+  f.engine->Drain(SteadyTime::Now() + absl::Milliseconds(50));
+  CHECK(absl::IsUnavailable(answer.Wait().status()));
+  hold.reset();
+}
+
 TEST_CASE("A verifier of several devices starts with those that are in order", "[verifier][service]") {
   EngineFixture f;
   f.OpenStores();
@@ -585,6 +640,8 @@ TEST_CASE("Metrics count what happened", "[verifier][service]") {
            "hone_phase_seconds_count{phase=\"build\"} 4",
            "hone_failed_tries_total{stage=\"lane\"} 1",
            "hone_lane_starts_total{lane=\"cpu:0\"} 2",
+           "hone_runners_ahead{lane=\"cpu:0\"} 5",
+           "hone_runner_wait_seconds_total{lane=\"cpu:0\"} 0.75",
            "hone_result_cache_entries 4",
            "hone_queue_bytes 0",
        }) {

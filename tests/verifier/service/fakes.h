@@ -123,6 +123,7 @@ class FakeLane final : public Lane {
   }
 
   LaneFacts Facts() const override { return {"fake cpu", "none"}; }
+  RunnerSupply Supply() const override { return {5, 0.25}; }
   void Interrupt() override {
     if (!interrupted_.HasBeenNotified()) interrupted_.Notify();
   }

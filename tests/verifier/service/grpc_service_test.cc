@@ -26,9 +26,9 @@ struct Fixture : EngineFixture {
   std::string address = "unix:" + folder.path() + "/socket";
   std::unique_ptr<v1::Verifier::Stub> stub;
 
-  explicit Fixture(int max_stream_jobs = 64) {
+  explicit Fixture(int max_stream_jobs = 64, bool holds = false) {
     REQUIRE(Start().ok());
-    service = MakeGrpcService(*engine, {max_stream_jobs});
+    service = MakeGrpcService(*engine, {max_stream_jobs, holds});
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.SetMaxReceiveMessageSize(64 << 20);
@@ -301,6 +301,53 @@ TEST_CASE("Many streams at once are all served", "[verifier][service][grpc]") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(right == kStreams * (kEach + 1));
+}
+
+TEST_CASE("Lanes are held until the client lets go or is gone, where the service allows it", "[verifier][grpc]") {
+  Fixture fixture(64, /*holds=*/true);
+  std::unique_ptr<Client> holder = fixture.NewClient();
+  const std::unique_ptr<Client> client = fixture.NewClient();
+  for (const bool vanishes : {false, true}) {
+    auto hold = holder->HoldLanes();
+    INFO(hold.status());
+    REQUIRE(hold.ok());
+    std::atomic<int> answers = 0;
+    auto stream = client->OpenStream([&](size_t, const Verdict& verdict) {
+      CHECK(verdict.ok());
+      ++answers;
+    });
+    const int judged = fixture.counts.judgements;
+    stream->Submit(Request(absl::StrCat("ok ", vanishes)));
+    REQUIRE(Eventually([&] { return fixture.counts.builds == (vanishes ? 2 : 1); }));
+    absl::SleepFor(absl::Milliseconds(50));
+    CHECK(fixture.counts.judgements == judged);
+    CHECK(answers == 0);
+    hold->reset();
+    if (vanishes) holder.reset();
+    CHECK(stream->Finish().ok());
+    CHECK(answers == 1);
+  }
+}
+
+TEST_CASE("A hold that its client abandons without a word ends with the connection", "[verifier][grpc]") {
+  Fixture fixture(64, /*holds=*/true);
+  std::unique_ptr<v1::Verifier::Stub> stub = fixture.NewStub();
+  {
+    grpc::ClientContext context;
+    auto stream = stub->HoldLanes(&context, {});
+    v1::HoldLanesResponse quiet;
+    REQUIRE(stream->Read(&quiet));
+  }  // the call is dropped, neither cancelled nor finished
+  stub.reset();
+  CHECK(fixture.NewClient()->Verify(Request("ok"))->ok());
+}
+
+TEST_CASE("A service that holds lanes for nobody says so", "[verifier][grpc]") {
+  Fixture fixture;
+  const auto hold = fixture.NewClient()->HoldLanes();
+  CHECK(absl::IsPermissionDenied(hold.status()));
+  CHECK(absl::StrContains(hold.status().message(), "`holds` is off"));
+  CHECK(fixture.NewClient()->Verify(Request("ok"))->ok());
 }
 
 }  // namespace

@@ -189,6 +189,33 @@ TEST_CASE("SIGTERM ends an idle server with exit code 0", "[verifier][process]")
   CHECK(*code == 0);
 }
 
+/// Candidate runners below this process; each of their fork servers counts as one.
+size_t Runners() { return DescendantsWith(getpid(), "hone-runner").size(); }
+
+bool AwaitRunners(size_t count) {
+  for (int wait = 0; wait < 300 && Runners() != count; ++wait) absl::SleepFor(absl::Milliseconds(50));
+  return Runners() == count;
+}
+
+TEST_CASE("An idle lane starts as many runners as it is told, and none outlives it, however it ends", "[verifier][process]") {
+  const char* python = std::getenv("HONE_PYTHON");
+  LaneProcessOptions options;
+  options.program = Program();
+  options.lane.python = python != nullptr ? python : "python3";
+  options.lane.sandbox = "none";
+  options.lane.runners_ahead = 7;
+  absl::StatusOr<std::unique_ptr<Lane>> lane = StartLaneProcess(options);
+  if (!lane.ok()) SKIP(lane.status().ToString());
+  CHECK(AwaitRunners(1 + 7));
+  lane->reset();
+  CHECK(AwaitRunners(0));
+  lane = StartLaneProcess(options);
+  REQUIRE(lane.ok());
+  CHECK(AwaitRunners(1 + 7));
+  for (const pid_t pid : DescendantsWith(getpid(), "hone-verifier lane")) kill(pid, SIGKILL);
+  CHECK(AwaitRunners(0));
+}
+
 TEST_CASE("A lane process that is killed says so, and the next one works", "[verifier][process]") {
   LaneProcessOptions options;
   options.program = Program();
