@@ -268,16 +268,18 @@ class HoldCall final : public grpc::ServerWriteReactor<v1::HoldLanesResponse> {
     });
   }
   void OnWriteDone(bool) override {
-    absl::MutexLock lock(&shared_->mutex);
-    shared_->writing = false;
-    if (shared_->reactor == nullptr) Finish(grpc::Status::CANCELLED);
+    const std::shared_ptr<Shared> shared = shared_;  // Finish may end this
+    absl::MutexLock lock(&shared->mutex);
+    shared->writing = false;
+    if (shared->reactor == nullptr) Finish(grpc::Status::CANCELLED);
   }
   void OnCancel() override {
     if (shared_ == nullptr) return;  // refused
-    absl::MutexLock lock(&shared_->mutex);
+    const std::shared_ptr<Shared> shared = shared_;
+    absl::MutexLock lock(&shared->mutex);
     hold_.reset();
-    shared_->reactor = nullptr;
-    if (!shared_->writing) Finish(grpc::Status::CANCELLED);
+    shared->reactor = nullptr;
+    if (!shared->writing) Finish(grpc::Status::CANCELLED);
   }
   void OnDone() override { delete this; }
 
