@@ -37,7 +37,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 void OnInterrupt(int) { interrupted = true; }
 
 constexpr int64_t kWarmupSteps = 5;
-constexpr int kRunnersAhead = 32;  // that an idle GPU lane starts for the next step; fewer where it has little memory
+constexpr int kRunnersAhead = 16;  // that an idle GPU lane starts for the next step; fewer where it has little memory
 constexpr int64_t kMaxCheckpointFileBytes = int64_t{15} << 20;  // files of 16 MiB travel
 
 using OnPhase = std::function<void(const std::string& what)>;
