@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,11 +18,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "base/file.h"
 #include "base/results.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
+#include "bench/verifier/torch_pairs.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
 
@@ -41,90 +40,15 @@ struct Arguments {
   bool peer = true;
 };
 
-/// A task and what answers it. $SIZE stands for the rows and columns.
+/// A task and what answers it.
 struct Subject {
   std::string name;
   Format format;
-  const char* reference;
-  const char* candidate;
+  const char* forward;    // of the reference, in x
+  std::string candidate;  // torch: the extension's kernel
 };
 
-// ---- References. ----
-
-constexpr char kModule[] = R"(
-import torch
-rows = $SIZE
-cols = $SIZE
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return $FORWARD
-def get_inputs():
-    return [torch.rand(rows, cols)]
-def get_init_inputs():
-    return []
-)";
-
 // ---- Extensions. ----
-
-constexpr char kExtension[] = R"(
-import torch
-from torch.utils.cpp_extension import load_inline
-CUDA = """$KERNEL"""
-extension = load_inline(name="protocol_$NAME", cpp_sources="torch::Tensor run(torch::Tensor x);", cuda_sources=CUDA, functions=["run"])
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return extension.run(x)
-)";
-
-constexpr char kGelu[] = R"(
-__global__ void kernel(const float* x, float* out, long n) {
-  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
-  if (i < n) out[i] = 0.5f * x[i] * (1.f + erff(x[i] * 0.70710678f)) + 0.25f;
-}
-torch::Tensor run(torch::Tensor x) {
-  auto out = torch::empty_like(x);
-  long n = x.numel();
-  kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), n);
-  return out;
-})";
-
-constexpr char kSumOfSquares[] = R"(
-__global__ void kernel(const float* x, float* out, int cols) {
-  __shared__ float part[256];
-  float sum = 0;
-  for (int c = threadIdx.x; c < cols; c += 256) {
-    float v = x[blockIdx.x * (long)cols + c];
-    sum += v * v;
-  }
-  part[threadIdx.x] = sum;
-  __syncthreads();
-  for (int s = 128; s > 0; s /= 2) {
-    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) out[blockIdx.x] = part[0];
-}
-torch::Tensor run(torch::Tensor x) {
-  auto out = torch::empty({x.size(0)}, x.options());
-  kernel<<<x.size(0), 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
-  return out;
-})";
-
-constexpr char kTranspose[] = R"(
-__global__ void kernel(const float* x, float* out, int rows, int cols) {
-  __shared__ float tile[32][33];
-  int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 32 + threadIdx.y;
-  for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(r + i) * (long)cols + c];
-  __syncthreads();
-  int to_c = blockIdx.y * 32 + threadIdx.x, to_r = blockIdx.x * 32 + threadIdx.y;
-  for (int i = 0; i < 32; i += 8) out[(to_r + i) * (long)rows + to_c] = tanhf(tile[threadIdx.x][threadIdx.y + i]);
-}
-torch::Tensor run(torch::Tensor x) {
-  int rows = x.size(0), cols = x.size(1);
-  auto out = torch::empty({cols, rows}, x.options());
-  kernel<<<dim3(cols / 32, rows / 32), dim3(32, 8)>>>(x.data_ptr<float>(), out.data_ptr<float>(), rows, cols);
-  return out;
-})";
 
 // One thread a row: many times slower than eager.
 constexpr char kSlowSoftmax[] = R"(
@@ -239,9 +163,9 @@ constexpr char kTransposeForward[] = "torch.tanh(x).t().contiguous()";
 constexpr char kSoftmaxForward[] = "torch.softmax(x, dim=1)";
 
 std::vector<Subject> Subjects() {
-  return {{"torch_gelu", Format::kTorch, kGeluForward, kGelu},
-          {"torch_sum_of_squares", Format::kTorch, kSumForward, kSumOfSquares},
-          {"torch_transpose", Format::kTorch, kTransposeForward, kTranspose},
+  return {{"torch_gelu", Format::kTorch, kGeluForward, ElementwiseKernel("0.5f * x[i] * (1.f + erff(x[i] * 0.70710678f)) + 0.25f")},
+          {"torch_sum_of_squares", Format::kTorch, kSumForward, SumOfSquaresKernel()},
+          {"torch_transpose", Format::kTorch, kTransposeForward, TransposeKernel()},
           {"torch_slow_softmax", Format::kTorch, kSoftmaxForward, kSlowSoftmax},
           {"triton_gelu", Format::kTriton, kGeluForward, kTritonGelu},
           {"triton_softmax", Format::kTriton, kSoftmaxForward, kTritonSoftmax},
@@ -299,13 +223,11 @@ class ProtocolBench {
       row.name = subject.name;
       row.peer = arguments_.peer && subject.format != Format::kNative;
       row.request.task.id = subject.name;
-      row.request.task.reference = absl::StrReplaceAll(kModule, {{"$FORWARD", subject.reference}, {"$SIZE", absl::StrCat(arguments_.size)}});
+      row.request.task.reference = TorchReference(subject.forward, arguments_.size);
       row.request.candidate.format = subject.format;
       row.request.candidate.backend = *backend;
-      row.request.candidate.source =
-          subject.format != Format::kTorch
-              ? subject.candidate
-              : absl::StrReplaceAll(kExtension, {{"$KERNEL", subject.candidate}, {"$NAME", subject.name}});
+      row.request.candidate.source = subject.format == Format::kTorch ? TorchExtension(subject.candidate, "protocol_" + subject.name)
+                                                                      : subject.candidate;
       row.request.protocol = protocol;
       row.request.use_cache = false;
       rows_.push_back(std::move(row));
@@ -316,8 +238,7 @@ class ProtocolBench {
     const std::string folder = PeerFolder();
     HONE_RETURN_IF_ERROR(MakeFolders(folder));
     for (const Row& row : rows_) {
-      const nlohmann::json pair = {{"reference", row.request.task.reference}, {"candidate", row.request.candidate.source}};
-      HONE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/", row.name, ".json"), pair.dump()));
+      HONE_RETURN_IF_ERROR(WritePair(row.request, absl::StrCat(folder, "/", row.name, ".json")));
     }
     ClientOptions client_options;
     client_options.endpoints = {arguments_.server};
@@ -370,14 +291,9 @@ class ProtocolBench {
   }
 
   absl::StatusOr<nlohmann::json> Peer(const Row& row, bool build_only) const {
-    SpawnOptions spawn;
-    spawn.argv = {arguments_.python, arguments_.peer_script, absl::StrCat(PeerFolder(), "/", row.name, ".json")};
+    SpawnOptions spawn = PeerProcess(arguments_.python, arguments_.peer_script, absl::StrCat(PeerFolder(), "/", row.name, ".json"),
+                                     PeerFolder() + "/extensions");
     if (build_only) spawn.argv.push_back("--build");
-    spawn.environment = {absl::StrCat("TORCH_EXTENSIONS_DIR=", PeerFolder(), "/extensions"), "TORCH_CUDA_ARCH_LIST=9.0"};
-    for (const char* name : {"PATH", "HOME", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES"}) {
-      if (const char* value = std::getenv(name)) spawn.environment.push_back(absl::StrCat(name, "=", value));
-    }
-    spawn.inherit_environment = false;
     HONE_ASSIGN_OR_RETURN(const RunResult run, hone::Run(spawn, absl::Minutes(3)));
     const auto json = nlohmann::json::parse(run.output.substr(std::min(run.output.size(), run.output.rfind("\n{") + 1)), nullptr, false);
     std::printf("  %s %s: %.1f s %s\n", row.name.c_str(), build_only ? "peer's build" : "peer", run.seconds, run.output.c_str());

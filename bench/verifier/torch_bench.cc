@@ -6,9 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +17,7 @@
 #include "base/status_macros.h"
 #include "base/steady_time.h"
 #include "base/subprocess.h"
+#include "bench/verifier/torch_pairs.h"
 #include "verifier/client/client.h"
 #include "verifier/client/local_server.h"
 
@@ -40,86 +39,14 @@ struct Arguments {
   std::vector<std::string> set;
 };
 
-/// A reference and a kernel for it; $N makes every candidate a build of its own.
+/// A reference and a kernel for it, with the number that both have in them.
 struct Pattern {
-  const char* forward;  // of the reference, in x
-  const char* kernel;   // CUDA source with `torch::Tensor run(torch::Tensor x)`
+  std::string forward;  // of the reference, in x
+  std::string kernel;
 };
 
-constexpr char kReference[] = R"(
-import torch
-rows = 4096
-cols = 4096
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return $FORWARD
-def get_inputs():
-    return [torch.rand(rows, cols)]
-def get_init_inputs():
-    return []
-)";
-
-constexpr char kCandidate[] = R"(
-import torch
-from torch.utils.cpp_extension import load_inline
-CUDA = """$KERNEL
-// candidate $INDEX
-"""
-extension = load_inline(name="bench_$N", cpp_sources="torch::Tensor run(torch::Tensor x);", cuda_sources=CUDA, functions=["run"])
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return extension.run(x)
-)";
-
-constexpr Pattern kPatterns[] = {
-    {"torch.relu(x * 1.$N + 0.25)", R"(
-__global__ void kernel(const float* x, float* out, long n) {
-  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
-  if (i < n) out[i] = fmaxf(x[i] * 1.$Nf + 0.25f, 0.f);
-}
-torch::Tensor run(torch::Tensor x) {
-  auto out = torch::empty_like(x);
-  long n = x.numel();
-  kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), n);
-  return out;
-})"},
-    {"(x * x).sum(1) * 0.1$N", R"(
-__global__ void kernel(const float* x, float* out, int cols) {
-  __shared__ float part[256];
-  float sum = 0;
-  for (int c = threadIdx.x; c < cols; c += 256) {
-    float v = x[blockIdx.x * (long)cols + c];
-    sum += v * v;
-  }
-  part[threadIdx.x] = sum;
-  __syncthreads();
-  for (int s = 128; s > 0; s /= 2) {
-    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) out[blockIdx.x] = part[0] * 0.1$Nf;
-}
-torch::Tensor run(torch::Tensor x) {
-  auto out = torch::empty({x.size(0)}, x.options());
-  kernel<<<x.size(0), 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
-  return out;
-})"},
-    {"torch.tanh(x + 0.$N).t().contiguous()", R"(
-__global__ void kernel(const float* x, float* out, int rows, int cols) {
-  __shared__ float tile[32][33];
-  int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 32 + threadIdx.y;
-  for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(r + i) * (long)cols + c];
-  __syncthreads();
-  int to_c = blockIdx.y * 32 + threadIdx.x, to_r = blockIdx.x * 32 + threadIdx.y;
-  for (int i = 0; i < 32; i += 8) out[(to_r + i) * (long)rows + to_c] = tanhf(tile[threadIdx.x][threadIdx.y + i] + 0.$Nf);
-}
-torch::Tensor run(torch::Tensor x) {
-  int rows = x.size(0), cols = x.size(1);
-  auto out = torch::empty({cols, rows}, x.options());
-  kernel<<<dim3(cols / 32, rows / 32), dim3(32, 8)>>>(x.data_ptr<float>(), out.data_ptr<float>(), rows, cols);
-  return out;
-})"},
-    {"x.amax(1) - x.amin(1) + 0.$N", R"(
+std::string RangeKernel(const std::string& summand) {
+  constexpr char kSource[] = R"(
 __global__ void kernel(const float* x, float* out, int cols) {
   __shared__ float high[256], low[256];
   float h = -1e30f, l = 1e30f;
@@ -138,29 +65,40 @@ __global__ void kernel(const float* x, float* out, int cols) {
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) out[blockIdx.x] = high[0] - low[0] + 0.$Nf;
+  if (threadIdx.x == 0) out[blockIdx.x] = high[0] - low[0]$SUMMAND;
 }
 torch::Tensor run(torch::Tensor x) {
   auto out = torch::empty({x.size(0)}, x.options());
   kernel<<<x.size(0), 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
   return out;
-})"},
-};
+})";
+  return absl::StrReplaceAll(kSource, {{"$SUMMAND", summand}});
+}
+
+constexpr int kPatterns = 4;
+
+Pattern PatternOf(int kind, const std::string& number) {
+  const auto with = [&](const char* before, const char* behind = "") { return absl::StrCat(before, number, behind); };
+  switch (kind) {
+    case 0: return {with("torch.relu(x * 1.", " + 0.25)"), ElementwiseKernel(with("fmaxf(x[i] * 1.", "f + 0.25f, 0.f)"))};
+    case 1: return {with("(x * x).sum(1) * 0.1"), SumOfSquaresKernel(with(" * 0.1", "f"))};
+    case 2: return {with("torch.tanh(x + 0.", ").t().contiguous()"), TransposeKernel(with(" + 0.", "f"))};
+    default: return {with("x.amax(1) - x.amin(1) + 0."), RangeKernel(with(" + 0.", "f"))};
+  }
+}
 
 VerifyRequest RequestOf(int index, const Arguments& arguments, const Protocol& protocol) {
   // Candidates of one task come in groups, as in training; what makes each a build of its own is a comment.
-  const int group = (arguments.candidates + static_cast<int>(std::size(kPatterns)) - 1) / static_cast<int>(std::size(kPatterns));
-  const auto kind = std::min(static_cast<size_t>(index / group), std::size(kPatterns) - 1);
-  const Pattern& pattern = kPatterns[kind];
+  const int group = (arguments.candidates + kPatterns - 1) / kPatterns;
+  const int kind = std::min(index / group, kPatterns - 1);
   const std::string number = absl::StrCat(100 + kind);
+  const Pattern pattern = PatternOf(kind, number);
   VerifyRequest request;
   request.task.id = absl::StrCat("bench_", index);
-  request.task.reference =
-      absl::StrReplaceAll(kReference, {{"$FORWARD", absl::StrReplaceAll(pattern.forward, {{"$N", number}})}});
+  request.task.reference = TorchReference(pattern.forward, 4096);
   request.candidate.format = Format::kTorch;
   request.candidate.backend = *ParseBackend(arguments.device);
-  request.candidate.source =
-      absl::StrReplaceAll(absl::StrReplaceAll(kCandidate, {{"$KERNEL", pattern.kernel}}), {{"$N", number}, {"$INDEX", absl::StrCat(index)}});
+  request.candidate.source = TorchExtension(absl::StrCat(pattern.kernel, "\n// candidate ", index, "\n"), "bench_" + number);
   request.protocol = protocol;
   request.use_cache = false;
   return request;
@@ -200,17 +138,9 @@ absl::StatusOr<std::pair<double, double>> Peer(const Arguments& arguments, const
   HONE_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("torch-bench"));
   double seconds[2] = {0, 0};
   for (int i = 0; i < arguments.peer_candidates; ++i) {
-    const nlohmann::json pair = {{"reference", requests[static_cast<size_t>(i)].task.reference},
-                                 {"candidate", requests[static_cast<size_t>(i)].candidate.source}};
     const std::string file = absl::StrCat(folder.path(), "/", i, ".json");
-    HONE_RETURN_IF_ERROR(WriteFileAtomically(file, pair.dump()));
-    SpawnOptions spawn;
-    spawn.argv = {arguments.python, arguments.peer_script, file};
-    spawn.environment = {absl::StrCat("TORCH_EXTENSIONS_DIR=", folder.path()), "TORCH_CUDA_ARCH_LIST=9.0"};
-    for (const char* name : {"PATH", "HOME", "LD_LIBRARY_PATH"}) {
-      if (const char* value = std::getenv(name)) spawn.environment.push_back(absl::StrCat(name, "=", value));
-    }
-    spawn.inherit_environment = false;
+    HONE_RETURN_IF_ERROR(WritePair(requests[static_cast<size_t>(i)], file));
+    const SpawnOptions spawn = PeerProcess(arguments.python, arguments.peer_script, file, folder.path());
     for (double& total : seconds) {  // the second time finds its extension built
       HONE_ASSIGN_OR_RETURN(const RunResult run, Run(spawn, absl::Minutes(3)));
       std::printf("  peer %d: %.1f s %s\n", i, run.seconds, run.output.c_str());
