@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
+#include "base/status_macros.h"
 
 namespace hone {
 namespace {
@@ -79,6 +81,7 @@ MetricsPage::MetricsPage(std::unique_ptr<State> state) : state_(std::move(state)
 MetricsPage::~MetricsPage() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Serve(const std::string& address) {
+  HONE_RETURN_IF_ERROR(CheckAddressFree("metrics", address));
   auto state = std::make_unique<State>();
   try {
     state->exposer = std::make_unique<prometheus::Exposer>(address, 1);

@@ -153,8 +153,10 @@ absl::StatusOr<Task> LoadTask(const std::string& name) {
     if (task.id == name) return task;
     ids.push_back(task.id);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no task \"", name, "\" in the built-in suite; the nearest is \"", NearestWord(name, ids), "\""));
+  const std::string nearest = NearestWord(name, ids);
+  const bool near = EditDistance(name, nearest) <= std::max<size_t>(2, name.size() / 3);
+  return absl::NotFoundError(absl::StrCat("no task \"", name, "\" in the built-in suite; ",
+                                          near ? absl::StrCat("the nearest is \"", nearest, "\"") : "hone tasks list names them"));
 }
 
 }  // namespace hone

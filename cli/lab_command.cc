@@ -207,8 +207,9 @@ struct NoiseFloorArguments {
 absl::StatusOr<std::vector<double>> DeltasAround(const std::string& given, double suggested) {
   if (suggested == 0) suggested = trainer::MirrorPop().delta;
   if (given.empty()) return std::vector<double>{suggested / 4, suggested / 2, suggested, 2 * suggested, 4 * suggested};
-  HONE_ASSIGN_OR_RETURN(const Sweep sweep, rewards::ParseSweep("delta=" + given));
-  return sweep.values;
+  const absl::StatusOr<Sweep> sweep = rewards::ParseSweep("delta=" + given);
+  if (!sweep.ok()) return absl::InvalidArgumentError(absl::StrCat("--deltas ", given, ": expected FROM:TO:STEP or A,B,C"));
+  return sweep->values;
 }
 
 absl::Status RunNoiseFloor(const NoiseFloorArguments& arguments) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/strings.h"
 #include "cli/command.h"
 
@@ -25,6 +26,13 @@ void SettleTorch(char** argv) {
   execv("/proc/self/exe", argv);  // on failure the program goes on as it is
 }
 
+/// The nearest command when it is near enough, else all of them.
+std::string Suggestion(const std::string& word, const std::vector<std::string>& names) {
+  const std::string nearest = hone::NearestWord(word, names);
+  if (hone::EditDistance(word, nearest) <= std::max<size_t>(2, word.size() / 3)) return absl::StrCat("did you mean '", nearest, "'?");
+  return absl::StrCat("there are ", absl::StrJoin(names, ", "));
+}
+
 /// Empty, or why the first words of the command line name no command.
 std::string UnknownCommand(CLI::App& app, int argc, char** argv) {
   CLI::App* command = &app;
@@ -37,7 +45,7 @@ std::string UnknownCommand(CLI::App& app, int argc, char** argv) {
       if (names.back() == word) named = each;
     }
     if (named == nullptr && word.substr(0, 1) == "-") return "";
-    if (named == nullptr) return absl::StrCat("no command '", word, "'; did you mean '", hone::NearestWord(word, names), "'?");
+    if (named == nullptr) return absl::StrCat("no command '", word, "'; ", Suggestion(word, names));
     command = named;
   }
   return "";

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "verifier/client/endpoints.h"
 
 namespace hone::cli {
 
 void AddVerifierChoice(CLI::App& command, VerifierChoice& choice) {
-  command.add_option("--server", choice.server, "A running verifier, host:port or unix:/path; default: one of its own");
+  command.add_option("--server", choice.server, "A running verifier, host:port or unix:/path, several of one farm with commas; default: one of its own");
   command.add_option("--python", choice.python, "Interpreter with torch; default: $HONE_PYTHON, else the build's");
   command.add_option("--sandbox", choice.sandbox, "Of the verifier of its own; default: $HONE_SANDBOX, else bubblewrap")
       ->check(CLI::IsMember({"bubblewrap", "none"}));
@@ -18,8 +19,9 @@ void AddVerifierChoice(CLI::App& command, VerifierChoice& choice) {
 absl::StatusOr<VerifierAccess> OpenVerifier(const VerifierChoice& choice, const std::vector<std::string>& settings,
                                             verifier::ClientOptions client) {
   VerifierAccess access;
-  client.endpoints = {choice.server};
-  if (choice.server.empty()) {
+  if (!choice.server.empty()) {
+    client = verifier::OptionsFor(choice.server, std::move(client));
+  } else {
     verifier::LocalServerOptions options;
     options.python = choice.python;
     options.log_path = choice.log;

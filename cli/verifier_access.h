@@ -18,7 +18,7 @@ namespace hone::cli {
 
 /// What the command line says about it.
 struct VerifierChoice {
-  std::string server;  // host:port or unix:/path; empty: one of its own, to which the others apply
+  std::string server;  // host:port or unix:/path, several with commas; empty: one of its own, to which the others apply
   std::string python;
   std::string sandbox;
   std::string log;

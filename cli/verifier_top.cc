@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <csignal>
-#include <cstdlib>
 #include <memory>
 
 #include "absl/strings/numbers.h"
@@ -21,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/report_error.h"
 #include "verifier/client/client.h"
+#include "verifier/client/endpoints.h"
 
 namespace hone::cli {
 namespace {
@@ -161,13 +161,12 @@ int VerifierTop(const std::vector<std::string>& arguments) {
   std::string endpoint = "127.0.0.1:50151", metrics;
   double every_s = 2;
   bool once = false;
-  verifier::ClientOptions options;
+  verifier::ClientOptions options = verifier::OptionsFor("");
   app.add_option("--endpoint", endpoint, "of the service: host:port or unix:/path");
   app.add_option("--metrics", metrics, "host:port where the service serves Prometheus, or its HTTP gateway");
   app.add_option("--every-s", every_s, "seconds between two looks")->check(CLI::Range(0.1, 3600.0));
   app.add_flag("--once", once, "print one table and end; so it is when the output is no terminal");
   app.add_option("--tls-ca", options.tls_ca, "PEM file of who signed the service's certificate");
-  if (const char* token = std::getenv("HONE_TOKEN")) options.token = token;
   app.footer("A bearer token is taken from $HONE_TOKEN.");
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

@@ -56,7 +56,10 @@ absl::StatusOr<Candidate> LoadCandidate(const VerifyOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.candidate, ": a candidate's name ends in .cu or .mu (native) or .py (torch)"));
   }
-  HONE_ASSIGN_OR_RETURN(candidate.source, ReadFile(options.candidate, kMaxCandidateBytes));
+  absl::StatusOr<std::string> source = ReadFile(options.candidate, kMaxCandidateBytes);
+  if (absl::IsResourceExhausted(source.status())) return absl::InvalidArgumentError(source.status().message());
+  HONE_RETURN_IF_ERROR(source.status());
+  candidate.source = *std::move(source);
   return candidate;
 }
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 #include "base/config.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
@@ -41,6 +43,9 @@ absl::Status Execute(const WorkerOptions& options) {
     return absl::OkStatus();
   }
   if (options.coordinator.empty()) return absl::InvalidArgumentError("--coordinator is missing: where the run listens");
+  if (!absl::StartsWith(options.coordinator, "unix:")) {
+    HONE_RETURN_IF_ERROR(ParseHostPort("--coordinator", options.coordinator, "unix:/path").status());
+  }
   return RunWorkerProcess({options.coordinator, options.name.empty() ? OwnName() : options.name, *file});
 }
 

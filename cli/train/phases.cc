@@ -1,7 +1,11 @@
 #include "cli/train/phases.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -27,6 +31,7 @@
 #include "trainer/loop/rl_loop.h"
 #include "trainer/loop/self_test.h"
 #include "trainer/loop/sharded_state.h"
+#include "verifier/client/endpoints.h"
 
 namespace hone::cli {
 namespace {
@@ -93,6 +98,16 @@ absl::StatusOr<std::unique_ptr<trainer::LogProbFile>> OpenLogProbs(const RlSetti
   return trainer::LogProbFile::Open(folder.Path("log_probs.jsonl.zst"));
 }
 
+/// Held until the descriptor is closed, by whatever end of the process. Where the file system knows no locks it is none.
+absl::StatusOr<UniqueFd> LockRun(const std::string& folder) {
+  const std::string path = folder + "/.lock";
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd) return ErrnoStatus(errno, absl::StrCat("creating ", path));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || errno == ENOLCK || errno == EOPNOTSUPP) return fd;
+  if (errno != EWOULDBLOCK) return ErrnoStatus(errno, absl::StrCat("locking ", path));
+  return absl::FailedPreconditionError(absl::StrCat(folder, ": another process is at work on this run"));
+}
+
 }  // namespace
 
 const std::atomic<bool>& WatchForInterrupt() {
@@ -128,21 +143,24 @@ trainer::PolicyLossOptions LossOf(const RlSettings& settings) {
 
 absl::StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string& config_yaml, bool resume) {
   RunFolder folder(path);
-  if (resume) {
-    if (!FileExists(folder.Path("config.yaml"))) return absl::NotFoundError(path + " holds no run to resume");
-    if (const absl::StatusOr<std::string> text = ReadFile(folder.Path("phases.json")); text.ok()) {
-      const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-      for (const auto& [name, seconds] : json.items()) {
-        if (seconds.is_number()) folder.seconds_[name] = seconds.get<double>();
-      }
+  const std::string config = folder.Path("config.yaml");
+  if (resume && !FileExists(config)) return absl::NotFoundError(path + " holds no run to resume");
+  HONE_RETURN_IF_ERROR(MakeFolders(path));
+  HONE_ASSIGN_OR_RETURN(folder.lock_, LockRun(path));
+  folder.first_ = true;
+  if (!resume) {
+    if (FileExists(config)) {
+      return absl::AlreadyExistsError(absl::StrCat(path, " holds a run; choose another --name, or --resume it"));
     }
+    HONE_RETURN_IF_ERROR(WriteFileAtomically(config, config_yaml));
     return folder;
   }
-  if (FileExists(folder.Path("config.yaml"))) {
-    return absl::AlreadyExistsError(absl::StrCat(path, " holds a run; choose another --name, or --resume it"));
+  if (const absl::StatusOr<std::string> text = ReadFile(folder.Path("phases.json")); text.ok()) {
+    const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    for (const auto& [name, seconds] : json.items()) {
+      if (seconds.is_number()) folder.seconds_[name] = seconds.get<double>();
+    }
   }
-  HONE_RETURN_IF_ERROR(MakeFolders(path));
-  HONE_RETURN_IF_ERROR(WriteFileAtomically(folder.Path("config.yaml"), config_yaml));
   return folder;
 }
 
@@ -151,6 +169,7 @@ absl::Status RunFolder::Timed(const std::string& phase, const std::function<absl
   const SteadyTime start = SteadyTime::Now();
   HONE_RETURN_IF_ERROR(work());
   seconds_[phase] += absl::ToDoubleSeconds(SteadyTime::Now() - start);
+  if (!first_) return absl::OkStatus();
   return WriteFileAtomically(Path("phases.json"), nlohmann::json(seconds_).dump(2) + "\n");
 }
 
@@ -176,9 +195,7 @@ absl::StatusOr<RunVerifier> StartVerifier(const VerifierSettings& settings, cons
     HONE_ASSIGN_OR_RETURN(verifier.server, verifier::LocalServer::Start(options));
     endpoint = verifier.server->endpoint();
   }
-  verifier::ClientOptions options;
-  options.endpoints = {endpoint};
-  HONE_ASSIGN_OR_RETURN(verifier.client, verifier::Client::Create(options));
+  HONE_ASSIGN_OR_RETURN(verifier.client, verifier::Client::Create(verifier::OptionsFor(endpoint)));
   HONE_ASSIGN_OR_RETURN(verifier.capabilities, verifier.client->GetCapabilities());
   const std::vector<std::string>& backends = verifier.capabilities.backends;
   const std::string wanted(Name(BackendOf(settings)));

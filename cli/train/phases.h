@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file.h"
 #include "base/metrics.h"
 #include "base/metrics_page.h"
 #include "base/steady_time.h"
@@ -44,9 +45,11 @@ absl::Status Interrupted();
 /// The folder of one run, and the clock of its phases.
 class RunFolder {
  public:
-  /// Makes `path` and writes config.yaml. kAlreadyExists: it holds a run and `resume` is false. kNotFound: nothing to
-  /// resume.
+  /// Makes `path`, keeps other processes off it as long as the object lives, and writes config.yaml. kAlreadyExists: it holds a
+  /// run and `resume` is false. kNotFound: nothing to resume. kFailedPrecondition: another process is at work in it.
   static absl::StatusOr<RunFolder> Create(const std::string& path, const std::string& config_yaml, bool resume);
+  /// The same folder for the other ranks of the job that made it; they leave phases.json to the first.
+  static RunFolder Join(const std::string& path) { return RunFolder(path); }
 
   const std::string& path() const { return path_; }
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
@@ -57,6 +60,8 @@ class RunFolder {
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
   std::string path_;
+  UniqueFd lock_;  // while it is held, no other process works in the folder
+  bool first_ = false;
   std::map<std::string, double> seconds_;
 };
 

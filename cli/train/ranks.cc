@@ -26,7 +26,7 @@ absl::StatusOr<RunFolder> FolderOfJob(const JobRanks& job, const std::string& pa
   absl::StatusOr<RunFolder> folder = absl::UnknownError("");
   if (job.first()) folder = RunFolder::Create(path, config_yaml, resume);
   HONE_RETURN_IF_ERROR(job.communicator->Barrier());
-  if (!job.first()) folder = RunFolder::Create(path, config_yaml, /*resume=*/true);
+  if (!job.first()) folder = RunFolder::Join(path);
   return folder;
 }
 

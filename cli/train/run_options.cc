@@ -1,5 +1,6 @@
 #include "cli/train/run_options.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -17,6 +18,9 @@ void AddRunOptions(CLI::App& command, RunOptions& options) {
 
 absl::StatusOr<std::string> FolderOfRun(const RunOptions& options, const std::string& command) {
   if (options.resume && options.name.empty()) return absl::InvalidArgumentError("--resume needs --name");
+  if (absl::StrContains(options.name, '/') || options.name == "..") {
+    return absl::InvalidArgumentError(absl::StrCat("--name: '", options.name, "' is no name of one folder; --runs says where it stands"));
+  }
   const std::string name = !options.name.empty() ? options.name
                                                  : absl::FormatTime(absl::StrCat(command, "-%Y%m%d-%H%M%S"), absl::Now(),
                                                                     absl::LocalTimeZone());

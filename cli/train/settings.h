@@ -157,7 +157,7 @@ struct VerifierSettings {
 };
 template <class F>
 void Describe(F& f, VerifierSettings& c) {
-  f.Value("endpoint", c.endpoint, "a running verifier (host:port or unix:/path); empty starts one for this run");
+  f.Value("endpoint", c.endpoint, "a running verifier (host:port or unix:/path; several of one farm with commas); empty starts one for this run");
   f.Value("devices", c.devices,
           "what it judges on: cpu, cuda, cuda:<n>; candidates are written for the first one, at an endpoint, too");
   if (c.devices.empty()) f.Fail("devices", "names no device");

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <random>
 #include <thread>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/address.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "rollout/serve/openai_api.h"
@@ -185,10 +188,11 @@ absl::StatusOr<std::unique_ptr<OpenAiServer>> OpenAiServer::Start(const OpenAiSe
                                                                   const policy::Tokenizer& tokenizer, const policy::ChatTemplate& chat) {
   auto state = std::make_unique<State>(options, service, tokenizer, chat);
   state->Route();
+  state->http.set_socket_options(TakePortAlone);  // by default two servers would share a port, and its requests
   state->port = options.port;
   const bool bound = options.port == 0 ? (state->port = state->http.bind_to_any_port(options.host)) > 0
                                        : state->http.bind_to_port(options.host, options.port);
-  if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen on ", options.host, ":", options.port));
+  if (!bound) return absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.host, ":", options.port, ": ", std::strerror(errno)));
   State* raw = state.get();
   state->listener = std::thread([raw] { raw->http.listen_after_bind(); });
   while (!raw->http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

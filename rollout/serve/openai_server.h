@@ -32,7 +32,7 @@ struct OpenAiServerOptions {
 /// Borrows all it is given.
 class OpenAiServer {
  public:
-  /// Listens. kUnavailable: the address is taken or is not this machine's (named).
+  /// Listens. kFailedPrecondition: the address is taken or is not this machine's (named).
   static absl::StatusOr<std::unique_ptr<OpenAiServer>> Start(const OpenAiServerOptions& options, TextService& service,
                                                              const policy::Tokenizer& tokenizer, const policy::ChatTemplate& chat);
   /// Stops accepting and waits for the handlers; the service should have been told to end its requests or they run out.

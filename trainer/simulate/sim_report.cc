@@ -73,9 +73,9 @@ std::string ShownDifference(const Figure& figure, const Spread& spread) {
 std::string Introduction(const World& world, const std::vector<VariantRuns>& variants) {
   const SimScore& before = variants[0].runs[0].before;
   std::string text = absl::StrFormat(
-      "%d tasks; before training: first turn %.1f %%, pass at 8 %.1f %%, speedup %.2fx; %d seeds, %d steps\n",
+      "%d tasks; before training: first turn %.1f %%, pass at 8 %.1f %%, speedup %.2fx; %d %s, %d steps\n",
       world.tasks.size(), 100 * before.first_turn_correct, 100 * before.pass_at_8, std::exp(before.log_speedup),
-      variants[0].runs.size(), variants[0].runs[0].curve.size());
+      variants[0].runs.size(), variants[0].runs.size() == 1 ? "seed" : "seeds", variants[0].runs[0].curve.size());
   if (world.tasks_left_out > 0) {
     absl::StrAppend(&text, world.tasks_left_out, " recorded tasks have one distinct outcome and were left out\n");
   }

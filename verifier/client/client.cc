@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/address.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
@@ -510,6 +511,11 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (options.max_attempts < 1 || options.max_in_flight < 1) {
     return absl::InvalidArgumentError(absl::StrCat("a verifier client needs max_attempts and max_in_flight of at least 1, not ",
                                                    options.max_attempts, " and ", options.max_in_flight));
+  }
+  for (const std::string& endpoint : options.endpoints) {
+    if (!absl::StartsWith(endpoint, "unix:")) {
+      HONE_RETURN_IF_ERROR(ParseHostPort("verifier endpoint", endpoint, "unix:/path").status());
+    }
   }
   HONE_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, Credentials(options));
   return std::make_unique<GrpcClient>(std::move(options), credentials);

@@ -48,7 +48,7 @@ class LaneHold {
 /// Thread-safe.
 class Client {
  public:
-  /// Connects lazily. kInvalidArgument: no endpoint. kNotFound: a TLS file is missing.
+  /// Connects lazily. kInvalidArgument: no endpoint, or one of another form. kNotFound: a TLS file is missing.
   static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
   virtual ~Client() = default;
 

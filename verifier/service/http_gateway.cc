@@ -13,12 +13,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/address.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
@@ -237,22 +237,19 @@ absl::Status Gateway::Start() {
     return absl::FailedPreconditionError(absl::StrCat("tls: ", options_.tls_certificate, " and ", options_.tls_key,
                                                       " are no certificate and its key"));
   }
-  const size_t colon = options_.address.rfind(':');
-  int wanted = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(options_.address.substr(colon + 1), &wanted) || wanted < 0 || wanted > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("http: '", options_.address, "' is not host:port"));
-  }
-  const std::string host = options_.address.substr(0, colon);
+  HONE_ASSIGN_OR_RETURN(const HostPort wanted, ParseHostPort("http", options_.address));
   const int threads = options_.threads;
   server_->new_task_queue = [threads] { return new httplib::ThreadPool(static_cast<size_t>(threads)); };
   server_->set_payload_max_length(static_cast<size_t>(options_.max_body_bytes));
   server_->set_read_timeout(30, 0);
+  server_->set_socket_options(TakePortAlone);  // by default two servers would share a port, and its requests
   Routes();
-  port_ = wanted == 0 ? server_->bind_to_any_port(host.c_str()) : (server_->bind_to_port(host.c_str(), wanted) ? wanted : -1);
+  const char* host = wanted.host.c_str();
+  port_ = wanted.port == 0 ? server_->bind_to_any_port(host) : (server_->bind_to_port(host, wanted.port) ? wanted.port : -1);
   if (port_ <= 0) return absl::FailedPreconditionError(absl::StrCat("http: cannot listen on ", options_.address));
   thread_ = std::thread([this] { server_->listen_after_bind(); });
   while (!server_->is_running()) absl::SleepFor(absl::Milliseconds(1));
-  log_.Info("listening", {{"address", absl::StrCat(host, ":", port_)}});
+  log_.Info("listening", {{"address", absl::StrCat(options_.address.substr(0, options_.address.rfind(':') + 1), port_)}});
   return absl::OkStatus();
 }
 

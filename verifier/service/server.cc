@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/service_type.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,8 +18,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/address.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "base/steady_time.h"
@@ -66,35 +65,14 @@ absl::Status CheckUnixSocketFree(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat("listen: unix:", path, " is in use"));
 }
 
-/// Tries the address the way gRPC will, for the precise reason and before anything expensive has started.
-absl::Status CheckTcpAddressFree(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("listen: '", address, "' is neither host:port nor unix:/path"));
-  }
-  const std::string host(absl::StripSuffix(absl::StripPrefix(address.substr(0, colon), "["), "]"));
-  const std::string port = address.substr(colon + 1);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return absl::InvalidArgumentError(absl::StrCat("listen: ", address, ": ", gai_strerror(error)));
-  const UniqueFd probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // as gRPC does: addresses in TIME_WAIT are free
-  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const int bound = bind(probe.get(), found->ai_addr, found->ai_addrlen);
-  const int bind_error = errno;
-  freeaddrinfo(found);
-  if (bound == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("listen: ", address, ": ", std::strerror(bind_error)));
-}
-
+/// Every address before anything expensive has started.
 absl::Status CheckAddresses(const ServerConfig& config) {
   for (const std::string& address : config.listen) {
     const bool is_unix = absl::StartsWith(address, "unix:");
-    HONE_RETURN_IF_ERROR(is_unix ? CheckUnixSocketFree(address.substr(5)) : CheckTcpAddressFree(address));
+    HONE_RETURN_IF_ERROR(is_unix ? CheckUnixSocketFree(address.substr(5)) : CheckAddressFree("listen", address, "unix:/path"));
   }
+  if (!config.http.empty()) HONE_RETURN_IF_ERROR(CheckAddressFree("http", config.http));
+  if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(CheckAddressFree("metrics", config.metrics));
   return absl::OkStatus();
 }
 
@@ -477,7 +455,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   HONE_ASSIGN_OR_RETURN(const Gpus gpus, FindGpus(config));
   HONE_RETURN_IF_ERROR(state->MakeBuilder(config, gpus));
   state->metrics = std::make_unique<Metrics>(*state->queue, *state->cache);
-  if (!config.metrics.empty()) HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
+  if (!config.metrics.empty()) {
+    HONE_RETURN_IF_ERROR(state->metrics->Serve(config.metrics));
+    log.For("metrics").Info("listening", {{"address", config.metrics}});
+  }
+  if (!config.tokens.empty()) {
+    absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(config.tokens, log);
+    if (!access.ok()) return absl::Status(access.status().code(), absl::StrCat("tokens: ", access.status().message()));
+    state->access = *std::move(access);
+  }
   const bool judges = config.role == "all" || config.role == "lane";
   const bool builds = config.role == "all" || config.role == "build";
   const std::vector<std::string> gpu_kinds = GpuKinds(config);
@@ -506,9 +492,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   options.node = state->node;
   HONE_ASSIGN_OR_RETURN(state->engine, Engine::Create(std::move(options), *state->queue, *state->cache, *state->builder,
                                                       *state->metrics, log));
-  if (!config.tokens.empty()) {
-    HONE_ASSIGN_OR_RETURN(state->access, AccessControl::Load(config.tokens, log));
-  }
   GrpcServiceOptions service_options;
   service_options.access = state->access.get();
   service_options.max_stream_jobs = config.max_stream_jobs;

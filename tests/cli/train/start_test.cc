@@ -2,6 +2,7 @@
 
 #include "absl/time/time.h"
 #include "base/subprocess.h"
+#include "cli/train/phases.h"
 #include "cli/train/start.h"
 #include "tests/support/test_programs.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -44,6 +45,37 @@ TEST_CASE("A policy starts from an HF folder, a run's newest checkpoint, or the 
   const StartingPolicy earlier = LoadStart(run + "/checkpoint/rl/step_00000003").value();
   CHECK(ValueOf(earlier) == 0.5);
   CHECK(earlier.folder == run + "/policy");
+}
+
+TEST_CASE("While one process is at work on a run, a second one is refused, and leaves everything as it is", "[cli][train]") {
+  const TempFolder folder = *TempFolder::Create("start");
+  const std::string run = folder.path() + "/run";
+  {
+    const absl::StatusOr<RunFolder> first = RunFolder::Create(run, "seed: 1\n", /*resume=*/false);
+    REQUIRE(first.ok());
+    for (const bool resume : {false, true}) {
+      const absl::Status second = RunFolder::Create(run, "seed: 2\n", resume).status();
+      CHECK(second.code() == absl::StatusCode::kFailedPrecondition);
+      CHECK(second.message() == run + ": another process is at work on this run");
+    }
+    CHECK(ReadFile(run + "/config.yaml").value() == "seed: 1\n");
+  }
+  CHECK(RunFolder::Create(run, "", /*resume=*/true).ok());
+  CHECK(RunFolder::Create(run, "", /*resume=*/false).status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(RunFolder::Create(folder.path() + "/none", "", /*resume=*/true).status().code() == absl::StatusCode::kNotFound);
+  CHECK(!FileExists(folder.path() + "/none"));
+}
+
+TEST_CASE("The other ranks of a job work in the folder of the first and leave its phases alone", "[cli][train]") {
+  const TempFolder folder = *TempFolder::Create("start");
+  const std::string run = folder.path() + "/run";
+  RunFolder first = RunFolder::Create(run, "seed: 1\n", /*resume=*/false).value();
+  RunFolder other = RunFolder::Join(run);
+  const auto work = [] { return absl::OkStatus(); };
+  REQUIRE(other.Timed("learn", work).ok());
+  CHECK(!FileExists(run + "/phases.json"));
+  REQUIRE(first.Timed("learn", work).ok());
+  CHECK_THAT(ReadFile(run + "/phases.json").value(), ContainsSubstring("\"learn\""));
 }
 
 TEST_CASE("A damaged checkpoint and one of another model are refused by file and tensor", "[cli][train]") {

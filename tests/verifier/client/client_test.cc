@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "hone/v1/verifier.grpc.pb.h"
 #include "tests/support/memory_folder.h"
+#include "verifier/client/endpoints.h"
 
 namespace hone::verifier {
 namespace {
@@ -112,6 +113,25 @@ int VerifyNumbered(Client& client, int count, absl::Status* status = nullptr) {
   CHECK(answers == std::vector<int>(count, 1));
   if (status != nullptr) *status = ended;
   return infra;
+}
+
+TEST_CASE("An endpoint without a port is refused by name, before anything waits for it", "[verifier][client]") {
+  const absl::Status status = Client::Create({.endpoints = {"127.0.0.1:50151", "verifier-0"}}).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(status.message() == "verifier endpoint: 'verifier-0' is neither host:port nor unix:/path");
+  CHECK(Client::Create({.endpoints = {"dns:///verifier:50151", "unix:/run/hone.sock", "[::1]:50151"}}).ok());
+}
+
+TEST_CASE("Commands take several endpoints with commas, and their secrets from the environment", "[verifier][client]") {
+  setenv("HONE_TOKEN", "secret", /*replace=*/1);
+  setenv("HONE_TLS_CA", "/etc/hone/ca.pem", /*replace=*/1);
+  const ClientOptions options = OptionsFor("front-0:50151,unix:/run/hone.sock");
+  unsetenv("HONE_TOKEN");
+  unsetenv("HONE_TLS_CA");
+  CHECK(options.endpoints == std::vector<std::string>{"front-0:50151", "unix:/run/hone.sock"});
+  CHECK(options.token == "secret");
+  CHECK(options.tls_ca == "/etc/hone/ca.pem");
+  CHECK(OptionsFor("front-0:50151").token.empty());
 }
 
 TEST_CASE("UNAVAILABLE is tried again, with the same key, until it works", "[verifier][client]") {

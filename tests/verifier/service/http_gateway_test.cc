@@ -93,6 +93,18 @@ TEST_CASE("A task in KernelGYM's shape comes back in KernelGYM's shape", "[verif
   CHECK(broken["error_code"] == "COMPILATION_ERROR");
 }
 
+TEST_CASE("A second gateway on one port is refused: it would take half of the requests", "[verifier][http]") {
+  GatewayFixture f;
+  f.Start();
+  GatewayFixture second;
+  second.options.address = absl::StrCat("127.0.0.1:", f.gateway->port());
+  const absl::Status status = HttpGateway::Start(second.options, *second.engine.engine, *second.engine.queue, *second.engine.metrics,
+                                                 nullptr, nullptr, Logger::Discard())
+                                  .status();
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(status.message() == absl::StrCat("http: cannot listen on ", second.options.address));
+}
+
 TEST_CASE("A fault of ours is 503 with Retry-After and never a failed task", "[verifier][http]") {
   GatewayFixture f;
   f.Start();
