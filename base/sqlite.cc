@@ -4,26 +4,31 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace hone {
 namespace {
 
-absl::Status SqliteStatus(sqlite3* handle, int code, absl::string_view what) {
-  const char* file = sqlite3_db_filename(handle, "main");
-  const std::string message = absl::StrCat(file == nullptr ? "" : file, ": ", what, ": ", sqlite3_errmsg(handle));
+/// One line. The statement stands in it only where it may be what is wrong.
+absl::Status SqliteStatus(sqlite3* handle, int code, std::string sql) {
+  const char* name = sqlite3_db_filename(handle, "main");
+  const std::string file = name == nullptr ? "" : name;
+  const std::string message = absl::StrCat(file, ": ", sqlite3_errmsg(handle));
   switch (code & 0xff) {
     case SQLITE_FULL:
     case SQLITE_NOMEM: return absl::ResourceExhaustedError(message);
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: return absl::FailedPreconditionError(absl::StrCat(message, " (in use by another process)"));
+    case SQLITE_LOCKED: return absl::FailedPreconditionError(absl::StrCat(file, ": in use by another process"));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB: return absl::DataLossError(message);
     case SQLITE_CANTOPEN: return absl::NotFoundError(message);
     case SQLITE_PERM:
     case SQLITE_READONLY: return absl::PermissionDeniedError(message);
-    default: return absl::InternalError(message);
+    default:
+      absl::RemoveExtraAsciiWhitespace(&sql);
+      return absl::InternalError(absl::StrCat(message, ", in: ", sql));
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -86,6 +88,12 @@ absl::Status CheckRanks(const TrainConfig& config) {
   return absl::OkStatus();
 }
 
+// Workers are listened for after the model is loaded and the policy evaluated: too late to learn that the port is taken.
+absl::Status CheckWorkersAddress(const std::string& address) {
+  if (address.empty() || absl::StartsWith(address, "unix:")) return absl::OkStatus();
+  return CheckAddressFree("workers.listen", address, "unix:/path");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& config, const std::string& folder, bool resume,
@@ -93,6 +101,7 @@ absl::StatusOr<std::unique_ptr<TrainRun>> TrainRun::Create(const TrainConfig& co
   const SteadyTime started = SteadyTime::Now();
   HONE_ASSIGN_OR_RETURN(const trainer::RankEnvironment environment, trainer::ReadRankEnvironment());
   if (!environment.alone()) HONE_RETURN_IF_ERROR(CheckRanks(config));
+  if (environment.rank == 0) HONE_RETURN_IF_ERROR(CheckWorkersAddress(config.workers.listen));
   HONE_ASSIGN_OR_RETURN(JobRanks job, MeetRanks(config.device));
   const bool samples = config.workers.listen.empty() || config.evaluation.before || config.evaluation.after;
   HONE_ASSIGN_OR_RETURN(PolicySetup setup,

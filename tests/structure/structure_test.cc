@@ -1,3 +1,4 @@
+#include <cctype>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <regex>
@@ -42,17 +43,71 @@ TEST_CASE("No source of hone crosses an arrow of the design", "[structure]") {
   CHECK(violations.empty());
 }
 
-TEST_CASE("Every file and folder that the README names is there", "[structure][docs]") {
-  const std::string root = HONE_SOURCE_FOLDER;
-  const std::string text = ReadFile(root + "/README.md").value();
-  static const std::regex kPath("\\b(docs|examples|bench|tasks|proto|deploy|base|cli)/[A-Za-z0-9_./]*[A-Za-z0-9_/]");
-  std::set<std::string> paths;
-  for (std::sregex_iterator match(text.begin(), text.end(), kPath), end; match != end; ++match) paths.insert(match->str());
-  CHECK(paths.size() > 15);
-  for (const std::string& path : paths) {
-    INFO(path);
-    CHECK(fs::exists(root + "/" + path));
+/// The README, CONTRIBUTING.md and every page.
+std::vector<std::string> Pages(const std::string& root) {
+  std::vector<std::string> pages = {root + "/README.md", root + "/CONTRIBUTING.md"};
+  for (const auto& entry : fs::directory_iterator(root + "/docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path().string());
   }
+  return pages;
+}
+
+/// What pages mean by something of this form that is no path: metrics, what a run writes, and the files that a page has one add.
+bool IsNoPath(const std::string& page, const std::string& path) {
+  static const std::regex kElsewhere("rollout/(response_tokens|turns|tokens|tokens_per_s)|verifier/artefacts");
+  return std::regex_match(path, kElsewhere) ||
+         (absl::EndsWith(page, "add_a_reward.md") && path.find("/certainty") != std::string::npos);
+}
+
+TEST_CASE("Every file and folder that a page names is there", "[structure][docs]") {
+  const std::string root = HONE_SOURCE_FOLDER;
+  static const std::regex kPath(
+      "(?:^|[^A-Za-z0-9_./-])((?:base|bench|cli|cmake|deploy|docs|examples|policy|proto|rewards|rollout|tasks|tests|trainer|verifier)"
+      "/[A-Za-z0-9_./-]*[A-Za-z0-9_/])");
+  std::set<std::string> paths;
+  for (const std::string& page : Pages(root)) {
+    const std::string text = ReadFile(page).value();
+    for (std::sregex_iterator match(text.begin(), text.end(), kPath), end; match != end; ++match) {
+      const std::string path = (*match)[1].str();
+      if (IsNoPath(page, path)) continue;
+      paths.insert(path);
+      INFO(page << " names " << path);
+      const std::string full = root + "/" + path;  // a page may leave off the end of a source's name
+      CHECK((fs::exists(full) || fs::exists(full + ".h") || fs::exists(full + ".cc") || fs::exists(full + ".py")));
+    }
+  }
+  CHECK(paths.size() > 100);
+}
+
+/// The anchor that a page's heading gets.
+std::string Anchor(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    if (c == ' ') anchor += '-';
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_') anchor += static_cast<char>(std::tolower(c));
+  }
+  return anchor;
+}
+
+TEST_CASE("Every link between pages leads to a page, and to a heading of it", "[structure][docs]") {
+  static const std::regex kLink("\\]\\(([A-Za-z0-9_./-]*)(#[A-Za-z0-9_-]+)?\\)"), kHeading("(?:^|\\n)#+ ([^\\n]+)");
+  int links = 0;
+  for (const std::string& page : Pages(HONE_SOURCE_FOLDER)) {
+    const std::string text = ReadFile(page).value();
+    for (std::sregex_iterator match(text.begin(), text.end(), kLink), end; match != end; ++match, ++links) {
+      INFO(page << " links to " << match->str());
+      const fs::path target = match->length(1) == 0 ? fs::path(page) : fs::path(page).parent_path() / (*match)[1].str();
+      REQUIRE(fs::exists(target));
+      if (match->length(2) == 0) continue;
+      const std::string there = ReadFile(target.string()).value();
+      bool found = false;
+      for (std::sregex_iterator heading(there.begin(), there.end(), kHeading); heading != end; ++heading) {
+        found = found || "#" + Anchor((*heading)[1].str()) == (*match)[2].str();
+      }
+      CHECK(found);
+    }
+  }
+  CHECK(links > 30);
 }
 
 TEST_CASE("Every page that the list of pages names is there", "[structure][docs]") {

@@ -181,6 +181,7 @@ struct Engine::State {
   std::unordered_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(calls_mutex);
   std::unordered_multimap<std::string, Call*> calls_by_key ABSL_GUARDED_BY(calls_mutex);
   bool draining ABSL_GUARDED_BY(calls_mutex) = false;
+  SteadyTime told_of_refusal ABSL_GUARDED_BY(calls_mutex) = SteadyTime::InfinitePast();
   int working ABSL_GUARDED_BY(calls_mutex) = 0;      // leases held
   bool leasing_ended ABSL_GUARDED_BY(calls_mutex) = false;
 
@@ -201,6 +202,7 @@ struct Engine::State {
   void Finish(Call* call, absl::StatusOr<JobResult> result);
   void Forget(Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_mutex);
   void Submit(const std::shared_ptr<Call>& call, const Submission& submission);
+  void TellOfRefusal(const absl::Status& status);
   absl::StatusOr<JobResult> ResultOf(const Call& call, const Outcome& outcome) const;
   absl::StatusOr<std::string> DeviceFor(Backend backend) const;
   absl::StatusOr<std::string> AnyDevice() const;
@@ -458,8 +460,19 @@ void Engine::State::Submit(const std::shared_ptr<Call>& call, const Submission& 
   if (ticket.ok()) {
     call->SetTicket(*ticket);
   } else {
+    TellOfRefusal(ticket.status());
     Finish(call.get(), ticket.status());
   }
+}
+
+/// Once in ten seconds: where the disk is full, every request is refused.
+void Engine::State::TellOfRefusal(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&calls_mutex);
+    if (SteadyTime::Now() - told_of_refusal < absl::Seconds(10)) return;
+    told_of_refusal = SteadyTime::Now();
+  }
+  log.Warning("request refused", {{"error", status.message()}});
 }
 
 absl::StatusOr<JobResult> Engine::State::ResultOf(const Call& call, const Outcome& outcome) const {
