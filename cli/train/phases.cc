@@ -9,8 +9,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -35,6 +37,8 @@
 
 namespace hone::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Ctrl-C and SIGTERM ask; phases stop at the next step.
 std::atomic<bool> interrupted{false};
@@ -98,6 +102,30 @@ absl::StatusOr<std::unique_ptr<trainer::LogProbFile>> OpenLogProbs(const RlSetti
   return trainer::LogProbFile::Open(folder.Path("log_probs.jsonl.zst"));
 }
 
+/// Whether the run in `folder` failed before it sampled, learned or kept anything: its name is free, then, for another try.
+bool NothingCameOf(const std::string& folder) {
+  const fs::path root(folder);
+  std::error_code error;
+  if (fs::exists(root / "checkpoint", error)) return false;
+  if (fs::exists(root / "metrics.jsonl", error) && fs::file_size(root / "metrics.jsonl", error) != 0) return false;
+  for (const char* part : {"", "policy"}) {
+    for (fs::directory_iterator entry(root / part, error), end; !error && entry != end; entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".jsonl.zst") || absl::StartsWith(name, "evaluation")) {
+        return false;
+      }
+    }
+    if (*part == '\0' && error) return false;
+  }
+  return true;
+}
+
+/// What a run that nothing came of left behind, apart from its settings.
+void RemoveTraces(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : {"policy", "phases.json", "metrics.jsonl", "verifier.log"}) fs::remove_all(fs::path(folder) / name, error);
+}
+
 /// Held until the descriptor is closed, by whatever end of the process. Where the file system knows no locks it is none.
 absl::StatusOr<UniqueFd> LockRun(const std::string& folder) {
   const std::string path = folder + "/.lock";
@@ -149,9 +177,10 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::
   HONE_ASSIGN_OR_RETURN(folder.lock_, LockRun(path));
   folder.first_ = true;
   if (!resume) {
-    if (FileExists(config)) {
+    if (FileExists(config) && !NothingCameOf(path)) {
       return absl::AlreadyExistsError(absl::StrCat(path, " holds a run; choose another --name, or --resume it"));
     }
+    if (FileExists(config)) RemoveTraces(path);
     HONE_RETURN_IF_ERROR(WriteFileAtomically(config, config_yaml));
     return folder;
   }

@@ -46,7 +46,7 @@ absl::Status Interrupted();
 class RunFolder {
  public:
   /// Makes `path`, keeps other processes off it as long as the object lives, and writes config.yaml. kAlreadyExists: it holds a
-  /// run and `resume` is false. kNotFound: nothing to resume. kFailedPrecondition: another process is at work in it.
+  /// run that came to something, and `resume` is false. kNotFound: nothing to resume. kFailedPrecondition: another process is at work in it.
   static absl::StatusOr<RunFolder> Create(const std::string& path, const std::string& config_yaml, bool resume);
   /// The same folder for the other ranks of the job that made it; they leave phases.json to the first.
   static RunFolder Join(const std::string& path) { return RunFolder(path); }

@@ -83,7 +83,8 @@ bool StartsWithProgram(const std::string& text) {
 std::vector<std::string> CommandLines(const std::string& text) {
   std::vector<std::string> commands;
   bool fenced = false;
-  for (const std::string& line : absl::StrSplit(absl::StrReplaceAll(text, {{"\\\n", " "}}), '\n')) {
+  const std::vector<std::string> lines = absl::StrSplit(absl::StrReplaceAll(text, {{"\\\n", " "}}), '\n');
+  for (const std::string& line : lines) {
     if (absl::StartsWith(line, "```")) fenced = !fenced;
     if (fenced || absl::StartsWith(line, "    ")) {
       std::string code(absl::StripAsciiWhitespace(line));

@@ -1,5 +1,7 @@
 #include "tests/cli/train/hf_folder.h"
 
+#include <filesystem>
+
 #include "absl/time/time.h"
 #include "base/subprocess.h"
 #include "cli/train/phases.h"
@@ -61,9 +63,27 @@ TEST_CASE("While one process is at work on a run, a second one is refused, and l
     CHECK(ReadFile(run + "/config.yaml").value() == "seed: 1\n");
   }
   CHECK(RunFolder::Create(run, "", /*resume=*/true).ok());
+  REQUIRE(WriteFileAtomically(run + "/metrics.jsonl", "{}\n").ok());
   CHECK(RunFolder::Create(run, "", /*resume=*/false).status().code() == absl::StatusCode::kAlreadyExists);
   CHECK(RunFolder::Create(folder.path() + "/none", "", /*resume=*/true).status().code() == absl::StatusCode::kNotFound);
   CHECK(!FileExists(folder.path() + "/none"));
+}
+
+TEST_CASE("A run that failed before anything came of it leaves its name free, and nothing of its own", "[cli][train]") {
+  const TempFolder folder = *TempFolder::Create("start");
+  const std::string run = folder.path() + "/run";
+  REQUIRE(RunFolder::Create(run, "seed: 1\n", /*resume=*/false).ok());
+  WriteChatModel(run + "/policy", 64);
+  for (const char* kept : {"/policy/model.safetensors", "/journal.jsonl.zst", "/checkpoint", "/metrics.jsonl", "/evaluation_before.json"}) {
+    INFO(kept);
+    REQUIRE(WriteFileAtomically(run + kept, "x").ok());
+    CHECK(RunFolder::Create(run, "seed: 2\n", /*resume=*/false).status().code() == absl::StatusCode::kAlreadyExists);
+    CHECK(ReadFile(run + "/config.yaml").value() == "seed: 1\n");
+    std::filesystem::remove(run + kept);
+  }
+  CHECK(RunFolder::Create(run, "seed: 2\n", /*resume=*/false).ok());
+  CHECK(ReadFile(run + "/config.yaml").value() == "seed: 2\n");
+  CHECK(!FileExists(run + "/policy/config.json"));
 }
 
 TEST_CASE("The other ranks of a job work in the folder of the first and leave its phases alone", "[cli][train]") {
