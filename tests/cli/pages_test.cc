@@ -126,7 +126,7 @@ TEST_CASE("The check itself finds an unknown command and an unknown option", "[c
   CHECK(Fault("hone lab reply a.jsonl", help) == "there is no command 'hone lab reply'");
   CHECK(Fault("hone verify task a.cu --fast | head --lines 1", help) == "'hone verify' has no option --fast");
   CHECK(Fault("hone-verifier --listen 127.0.0.1:1 --port 3", help) == "'hone-verifier' has no option --port");
-  CHECK(CommandLines("hone verifies\n    hone verify a \\\n      b.cu\nsee `hone doctor --json`\n$ hone tasks list\n") ==
+  CHECK(CommandLines("hone verifies\n    hone verify a \\\n      b.cu\nsee `hone doctor --json`\n```\n$ hone tasks list\n```\nhone tasks") ==
         std::vector<std::string>{"hone verify a        b.cu", "hone doctor --json", "hone tasks list"});
 }
 
