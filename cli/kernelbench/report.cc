@@ -240,6 +240,8 @@ std::string ReasonOf(const EvalResult& result) {
   return claimed > speed->speedup.high ? "slower than claimed" : "faster than claimed";
 }
 
+namespace {
+
 /// One line a candidate: the claim, and of each protocol what was measured and the reason.
 std::string ClaimRows(const std::vector<MeasuredClaims>& measured, bool judged_only) {
   Row columns = {"task", "claimed"};
@@ -265,6 +267,8 @@ std::string ClaimRows(const std::vector<MeasuredClaims>& measured, bool judged_o
   }
   return Markdown(columns, rows);
 }
+
+}  // namespace
 
 std::string FormatClaims(const std::vector<MeasuredClaims>& measured,
                          const std::vector<std::pair<std::string, int>>& where_built,

@@ -155,6 +155,11 @@ absl::StatusOr<std::vector<std::string>> PassedOn(const RecordedSample& sample,
   return passed;
 }
 
+/// The entry point of a recorded answer under another name. Not by a macro: candidates may not define words of the language.
+std::string WithRenamedLaunch(const std::string& source) {
+  return std::regex_replace(source, std::regex("\\blaunch\\b"), "recorded_launch");
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RecordedSample>> ParseRecordedSamples(absl::string_view text, const std::string& name) {
@@ -186,11 +191,6 @@ absl::StatusOr<Task> TaskOfSample(const RecordedSample& sample, const std::strin
   task.timing = sample.check_sizes.back();
   task.timing_gpu = sample.timing_size;
   return task;
-}
-
-/// The entry point of a recorded answer under another name. Not by a macro: candidates may not define words of the language.
-std::string WithRenamedLaunch(const std::string& source) {
-  return std::regex_replace(source, std::regex("\\blaunch\\b"), "recorded_launch");
 }
 
 absl::StatusOr<std::string> AdaptSource(const RecordedSample& sample, const Signature& signature) {

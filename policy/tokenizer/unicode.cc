@@ -149,12 +149,6 @@ std::optional<uint8_t> ByteAlphabet::Byte(char32_t character) const {
   return static_cast<uint8_t>(bytes_[character]);
 }
 
-std::string ByteAlphabet::Spell(absl::string_view bytes) const {
-  std::string spelling;
-  for (const char byte : bytes) AppendChar(Char(static_cast<uint8_t>(byte)), spelling);
-  return spelling;
-}
-
 std::optional<std::string> ByteAlphabet::Unspell(absl::string_view spelling) const {
   if (!IsValidUtf8(spelling)) return std::nullopt;
   std::string bytes;

@@ -35,7 +35,6 @@ class ByteAlphabet {
   char32_t Char(uint8_t byte) const { return chars_[byte]; }
   std::optional<uint8_t> Byte(char32_t character) const;
 
-  std::string Spell(absl::string_view bytes) const;
   /// Nothing when a character is outside the alphabet or the spelling is not UTF-8.
   std::optional<std::string> Unspell(absl::string_view spelling) const;
 

@@ -157,7 +157,6 @@ std::vector<std::string> LocalFarm::endpoints() const {
   return endpoints;
 }
 
-std::string LocalFarm::redis_url() const { return absl::StrCat("redis://127.0.0.1:", state_->port, "/0"); }
 size_t LocalFarm::size() const { return state_->parts.size(); }
 const std::string& LocalFarm::role(size_t part) const { return state_->parts.at(part).role; }
 pid_t LocalFarm::pid(size_t part) const {

@@ -31,7 +31,6 @@ class LocalFarm {
 
   /// Of the processes that take requests; they stay the same over restarts.
   std::vector<std::string> endpoints() const;
-  std::string redis_url() const;
   size_t size() const;
   const std::string& role(size_t part) const;
   pid_t pid(size_t part) const;
