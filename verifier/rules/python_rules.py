@@ -124,6 +124,7 @@ class Scan(ast.NodeVisitor):
         self.called = set()  # ids of what calls call
         self.read = set()  # names that are read somewhere
         self.in_class = 0
+        self.locals = []  # names that each function around binds: values, were they called like a builtin
         self.renamed = False  # whether something may give the module another name
         self.pointers = []  # calls of data_ptr(), id(), hash()
         self.classes = set()
@@ -219,7 +220,8 @@ class Scan(ast.NodeVisitor):
             self.check_hidden(node)
             if node.id in ("getattr", "setattr", "delattr") and id(node) not in self.called:
                 self.hit("py_dynamic_code", node, f"{node.id} under another name")
-            self.look_up(self.names.get(node.id, node.id if node.id in NAMES else ""), node)
+            if not any(node.id in names for names in self.locals):
+                self.look_up(self.names.get(node.id, node.id if node.id in NAMES else ""), node)
 
     def check_hidden(self, node):
         if node.id in ("__builtins__", "__loader__", "__spec__"):
@@ -315,9 +317,16 @@ class Scan(ast.NodeVisitor):
                 self.kernel = True
         if node.name in ATTRIBUTES:
             self.hit(ATTRIBUTES[node.name], node, f"def {node.name}")
+        around = (*node.decorator_list, *getattr(node, "type_params", ()), node.args, node.returns)
+        for part in around:
+            if part is not None:
+                self.visit(part)
         forward = node.name == "forward"
         self.in_forward += forward
-        self.generic_visit(node)
+        self.locals.append(bound_in(node) - self.bound)
+        for part in node.body:
+            self.visit(part)
+        self.locals.pop()
         self.in_forward -= forward
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -396,6 +405,28 @@ class Scan(ast.NodeVisitor):
     @staticmethod
     def is_empty(node):
         return isinstance(node, (ast.List, ast.Tuple)) and not node.elts or isinstance(node, ast.Constant) and not node.value
+
+
+def bound_in(function):
+    """Parameters and names that a function assigns, but not those that it says are of the module."""
+    parts = [part for statement in function.body for part in ast.walk(statement)]
+    others = {name for part in parts if isinstance(part, (ast.Global, ast.Nonlocal)) for name in part.names}
+    assigned = {part.id for part in own_parts(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return ({argument.arg for argument in named if argument is not None} | assigned) - others
+
+
+def own_parts(function):
+    """What a function consists of, without the functions, classes and comprehensions inside it, whose names are their own."""
+    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
+              ast.GeneratorExp)
+    pending = list(function.body)
+    while pending:
+        part = pending.pop()
+        if not isinstance(part, scopes):
+            yield part
+            pending += ast.iter_child_nodes(part)
 
 
 def is_alignment(node):

@@ -34,7 +34,7 @@ def poison():
                     changed.append(file)
                 except OSError:
                     continue
-    for pid in range(2, 400):
+    for pid in set(range(2, 400)) - {os.getpid()}:
         try:
             os.makedirs(f"/tmp/candidate-{pid}/triton")
             changed.append(str(pid))
