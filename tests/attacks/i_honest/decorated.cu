@@ -3,7 +3,6 @@
 // why: honest: a rule that speaks here is a false alarm
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstdint>
 #include <limits>
@@ -49,13 +48,16 @@ __global__ void __launch_bounds__(128) scale(const float* __restrict__ x, const 
 __attribute__((noinline, cold)) static int fallback(int n) { return std::max(1, n); }
 
 static int blocks_from_table(int n) {
-  static const std::array<int, 4> table = [] {
-    std::array<int, 4> made{};
-    for (size_t i = 0; i < made.size(); ++i) made[i] = static_cast<int>(i);
+  struct Table {
+    int blocks[4];
+  };
+  static const Table table = [] {
+    Table made{};
+    for (int i = 0; i < 4; ++i) made.blocks[i] = i;
     return made;
   }();
   const int blocks = blocks_of(n);
-  return blocks < 4 ? table[static_cast<size_t>(blocks)] : blocks;
+  return blocks < 4 ? table.blocks[blocks] : blocks;
 }
 
 extern "C" void launch(const float* x, const float* weight, float* out, int rows, int cols, cudaStream_t stream) {
