@@ -21,7 +21,7 @@ buckets = 50
 
 class Model(nn.Module):
     def forward(self, x, bucket):
-        total = torch.zeros(buckets, x.shape[1], dtype=x.dtype)
+        total = torch.zeros(buckets, x.shape[1], dtype=x.dtype, device=x.device)
         return total.index_add(0, bucket, x)
 
 

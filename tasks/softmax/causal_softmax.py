@@ -20,7 +20,7 @@ queries = 150
 
 class Model(nn.Module):
     def forward(self, scores):
-        hidden = torch.triu(torch.ones(queries, queries, dtype=torch.bool), diagonal=1)
+        hidden = torch.triu(torch.ones(queries, queries, dtype=torch.bool, device=scores.device), diagonal=1)
         return torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)
 
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/task_file.h"
+#include "tests/support/reference_text.h"
 #include "tests/support/shared_data.h"
 
 namespace hone {
@@ -67,6 +68,14 @@ TEST_CASE("Every task of the suite is described and lies in its family's folder 
     CHECK(!task.description.empty());
     CHECK(FileExists(absl::StrCat(SuiteFolder(), "/", task.family, "/", task.id, ".py")));
     CHECK(!task.timing_gpu.empty());
+  }
+}
+
+TEST_CASE("No task of the suite makes a tensor without saying on which device", "[base][suite]") {
+  CHECK(TensorsMadeNowhere("def forward(self, x):\n  return x + torch.ones(3)\n").size() == 1);
+  for (const Task& task : Suite()) {
+    INFO(task.id);
+    CHECK(TensorsMadeNowhere(task.reference) == std::vector<std::string>());
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tests/support/reference_text.h"
 
 namespace hone::rollout {
 namespace {
@@ -124,6 +125,7 @@ TEST_CASE("Every family of the recipe draws tasks that load and kernels that dec
       ids.insert(example->task.id);
       CHECK(example->task.split == Split::kTrain);
       CHECK_FALSE(example->task.variants.empty());
+      CHECK(TensorsMadeNowhere(example->task.reference) == std::vector<std::string>());
       CHECK_THAT(example->source, ContainsSubstring("extern \"C\" void launch(") && ContainsSubstring("<<<") &&
                                       ContainsSubstring("cudaStream_t stream)"));
     }
