@@ -28,4 +28,8 @@ std::optional<double> OverlongPenalty::ScoreJudged(const Outcome& outcome) const
   return -std::clamp(over / static_cast<double>(cache_tokens), 0.0, 1.0);
 }
 
+std::optional<double> OverlongFilter::ScoreJudged(const Outcome& outcome) const {
+  return outcome.truncated ? std::optional<double>() : 0.0;
+}
+
 }  // namespace hone::rewards

@@ -26,4 +26,19 @@ class OverlongPenalty final : public Term {
   std::optional<double> ScoreJudged(const Outcome& outcome) const override;
 };
 
+/// No sample for a response that the length limit cut, 0 for any other: what a cut answer would have been is not known, and
+/// to learn from it as from a failure unlearns whatever takes long to write.
+/// Source: DAPO, arXiv:2503.14476, section 3.4, overlong filtering.
+class OverlongFilter final : public Term {
+ public:
+  static constexpr const char* kName = "overlong_filter";
+  static constexpr const char* kSummary = "No sample for a response cut by the length limit, 0 for any other";
+  static constexpr const char* kSource = "DAPO, arXiv:2503.14476, section 3.4";
+  void Describe(Fields&) override {}
+  std::string Formula() const override { return "0; no sample when cut by the limit"; }
+
+ private:
+  std::optional<double> ScoreJudged(const Outcome& outcome) const override;
+};
+
 }  // namespace hone::rewards

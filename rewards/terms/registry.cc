@@ -18,6 +18,7 @@ absl::Span<const Registration<Term>> Term::Registry() {
       Register<Term, MusaCoderScore>(), Register<Term, LogSpeedScore>(),    Register<Term, CudaL1Speedup>(),
       Register<Term, KernelGymScore>(), Register<Term, CoverageScore>(),    Register<Term, KevinScore>(),
       Register<Term, MilestoneScore>(), Register<Term, CorrectnessScore>(), Register<Term, OverlongPenalty>(),
+      Register<Term, OverlongFilter>(),
   };
   return terms;
 }

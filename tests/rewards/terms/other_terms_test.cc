@@ -62,5 +62,14 @@ TEST_CASE("The overlong penalty falls linearly over the cache to -1", "[rewards]
   CHECK_FALSE(penalty.Validate().ok());
 }
 
+TEST_CASE("The overlong filter gives no sample for a cut response, right or wrong, and nothing for a whole one", "[rewards]") {
+  const OverlongFilter filter;
+  for (Outcome outcome : {Passed(3), Failed(VerdictStatus::kCompile)}) {
+    CHECK(filter.Score(outcome) == 0.0);
+    outcome.truncated = true;
+    CHECK(filter.Score(outcome) == std::nullopt);
+  }
+}
+
 }  // namespace
 }  // namespace hone::rewards
