@@ -331,7 +331,8 @@ print("ended")
 }
 
 TEST_CASE("A look into the runner is FORBIDDEN where it is written", "[verifier][torch]") {
-  for (const char* attempt : {"import ctypes", "import gc", "import sys; frame = sys._getframe", "exec('x')"}) {
+  for (const char* attempt : {"import ctypes; ctypes.CDLL(None)", "import gc; gc.get_objects()",
+                              "import sys; frame = sys._getframe", "exec('x')"}) {
     const Verdict verdict =
         Judge(Module(std::string(kEager) + "\n" + attempt, "return extension.row_scale(x, self.weight)"));
     INFO(attempt);
