@@ -189,6 +189,27 @@ TEST_CASE("SIGTERM ends an idle server with exit code 0", "[verifier][process]")
   CHECK(*code == 0);
 }
 
+TEST_CASE("A server holds its lanes for clients only where it is told to", "[verifier][process]") {
+  CHECK(absl::IsPermissionDenied(ClientOf(StartNoop()->endpoint())->HoldLanes().status()));
+  const std::unique_ptr<LocalServer> server = StartNoop({"--set=holds=true"});
+  VerifyRequest request;
+  request.task.reference = "r";
+  const std::unique_ptr<Client> client = ClientOf(server->endpoint());
+  auto hold = client->HoldLanes();
+  INFO(hold.status());
+  REQUIRE(hold.ok());
+  std::atomic<bool> answered = false;
+  std::thread asker([&] {
+    CHECK(ClientOf(server->endpoint())->Verify(request)->ok());
+    answered = true;
+  });
+  absl::SleepFor(absl::Milliseconds(200));
+  CHECK_FALSE(answered);
+  hold->reset();
+  asker.join();
+  CHECK(answered);
+}
+
 /// Candidate runners below this process; each of their fork servers counts as one.
 size_t Runners() { return DescendantsWith(getpid(), "hone-runner").size(); }
 
