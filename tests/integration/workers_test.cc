@@ -144,6 +144,15 @@ struct Bench {
       absl::SleepFor(absl::Milliseconds(1));
     }
   }
+  /// Until its log has the words.
+  void AwaitWords(const std::string& name, const std::string& words) const {
+    const SteadyTime deadline = SteadyTime::Now() + kPatience;
+    while (!absl::StrContains(Log(name), words)) {
+      INFO(Log(name));
+      REQUIRE(SteadyTime::Now() < deadline);
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+  }
   int End(Child& child) const { return child.Wait(SteadyTime::Now() + kPatience).value_or(-1); }
 
   /// Nobody gets a verdict meanwhile: a group that is leased stays so.
@@ -219,6 +228,7 @@ TEST_CASE("One step off, workers sample an adapter while the learner learns it, 
           "[integration][workers]") {
   const Bench bench;
   Child early = bench.Worker("early");  // before there is anybody to work for
+  bench.AwaitWords("early", "waiting for a coordinator");
   Child learner = bench.Learner("off", {"rl.lag=1", "lora.rank=4"});
   Child late = bench.Worker("late");
   const int ended = bench.End(learner);
@@ -226,7 +236,6 @@ TEST_CASE("One step off, workers sample an adapter while the learner learns it, 
   REQUIRE(ended == 0);
   CHECK(bench.End(early) == 0);
   CHECK(bench.End(late) == 0);
-  CHECK(absl::StrContains(bench.Log("early"), "waiting for a coordinator"));
   const std::vector<nlohmann::json> records = Metrics(bench.Path("off/metrics.jsonl"));
   REQUIRE(records.size() == 6);
   double most = 0;
