@@ -120,23 +120,8 @@ extern "C" void launch(const float* x, float* out, int rows, int cols, cudaStrea
 }
 )";
 
-constexpr char kNativeSumOfSquares[] = R"(
-__global__ void kernel(const float* x, float* out, int cols) {
-  __shared__ float part[256];
-  float sum = 0;
-  for (int c = threadIdx.x; c < cols; c += 256) {
-    float v = x[blockIdx.x * (long)cols + c];
-    sum += v * v;
-  }
-  part[threadIdx.x] = sum;
-  __syncthreads();
-  for (int s = 128; s > 0; s /= 2) {
-    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) out[blockIdx.x] = part[0];
-}
-extern "C" void launch(const float* x, float* out, int rows, int cols, cudaStream_t stream) {
+constexpr char kLaunchSumOfSquares[] =
+    R"(extern "C" void launch(const float* x, float* out, int rows, int cols, cudaStream_t stream) {
   kernel<<<rows, 256, 0, stream>>>(x, out, cols);
 }
 )";
@@ -170,7 +155,8 @@ std::vector<Subject> Subjects() {
           {"triton_gelu", Format::kTriton, kGeluForward, kTritonGelu},
           {"triton_softmax", Format::kTriton, kSoftmaxForward, kTritonSoftmax},
           {"native_gelu", Format::kNative, kGeluForward, kNativeGelu},
-          {"native_sum_of_squares", Format::kNative, kSumForward, kNativeSumOfSquares},
+          {"native_sum_of_squares", Format::kNative, kSumForward,
+           absl::StrCat(SumOfSquaresOnDevice(), kLaunchSumOfSquares)},
           {"native_slow_softmax", Format::kNative, kSoftmaxForward, kNativeSlowSoftmax}};
 }
 

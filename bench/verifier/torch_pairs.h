@@ -64,8 +64,8 @@ torch::Tensor run(torch::Tensor x) {
   return absl::StrReplaceAll(kSource, {{"$EXPRESSION", expression}});
 }
 
-/// The sum of squares of each row, with `factor` (" * 0.5f") behind it.
-inline std::string SumOfSquaresKernel(const std::string& factor = "") {
+/// A kernel that gives the sum of squares of each row, one block of 256 threads a row, with `factor` (" * 0.5f") behind it.
+inline std::string SumOfSquaresOnDevice(const std::string& factor = "") {
   constexpr char kSource[] = R"(
 __global__ void kernel(const float* x, float* out, int cols) {
   __shared__ float part[256];
@@ -82,12 +82,17 @@ __global__ void kernel(const float* x, float* out, int cols) {
   }
   if (threadIdx.x == 0) out[blockIdx.x] = part[0]$FACTOR;
 }
-torch::Tensor run(torch::Tensor x) {
+)";
+  return absl::StrReplaceAll(kSource, {{"$FACTOR", factor}});
+}
+
+/// The same as an extension.
+inline std::string SumOfSquaresKernel(const std::string& factor = "") {
+  return absl::StrCat(SumOfSquaresOnDevice(factor), R"(torch::Tensor run(torch::Tensor x) {
   auto out = torch::empty({x.size(0)}, x.options());
   kernel<<<x.size(0), 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
   return out;
-})";
-  return absl::StrReplaceAll(kSource, {{"$FACTOR", factor}});
+})");
 }
 
 /// tanh of the transposed input, with `summand` (" + 0.5f") added before; rows and columns are multiples of 32.

@@ -364,10 +364,11 @@ absl::StatusOr<bool> Checker::AnswersAnother(const Run& run, const CheckCase& ch
   TensorSpec head = spec;  // of which most say already that they answer something else
   head.shape = {std::min(spec.Elements(), kHeadElements)};
   head.strides.clear();
-  std::vector<unsigned char> answer(got.size());
+  std::vector<unsigned char> answer;
   const auto is_answer = [&](const TensorSpec& part, const CheckCase& other, int k) -> absl::StatusOr<bool> {
+    answer.resize(static_cast<size_t>(part.Bytes()));
     HONE_RETURN_IF_ERROR(device_->Check(
-        device_->table().copy_out(device_->get(), answer.data(), other.pool->Data(k, tensor), static_cast<size_t>(part.Bytes())),
+        device_->table().copy_out(device_->get(), answer.data(), other.pool->Data(k, tensor), answer.size()),
         "reading an expected output"));
     return IsAnswer(part, got.data(), answer.data(), tolerance);
   };
